@@ -78,7 +78,7 @@ def test_silent_clients_do_not_delay_others(place, dial):
         except OSError:
             continue  # it had to go already
     assert get(place)[0] == 200
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # one of another test may have ended
     assert said(silent[0]) == b""  # the oldest had to go
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import psycopg
 
@@ -25,15 +25,14 @@ def options(dsn: str, client: Any) -> dict[str, str]:
 
 
 @pytest.fixture
-def epoch(options: dict[str, str]) -> Iterator[Callable[..., Epoch]]:
+def epoch(options: dict[str, str]) -> Callable[..., Epoch]:
     """Begin an epoch: `epoch(3)`, `epoch(3, "another query", mode="at_least_once")`."""
-    from tests.spark.sink.epochs import Epoch, leave_task
+    from tests.spark.sink.epochs import Epoch
 
     def begin(number: int, query: str = "query", **more: str) -> Epoch:
         return Epoch(options | more, query, number)
 
-    yield begin
-    leave_task()
+    return begin
 
 
 @pytest.fixture

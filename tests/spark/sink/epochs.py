@@ -45,7 +45,10 @@ class Epoch:
         writer = pickle.loads(pickle.dumps(StreamWriter(self.options, schema)))
         context = TaskContext._getOrCreate()
         context._localProperties = {QUERY_ID: self.query, BATCH_ID: str(self.number)}
-        return pickle.loads(pickle.dumps(writer.write(iter(found))))
+        try:
+            return pickle.loads(pickle.dumps(writer.write(iter(found))))
+        finally:
+            TaskContext._taskContext = None  # a session cannot start inside a task
 
     def commit(self, *messages: TaskMessage | None) -> None:
         """Commit, by a writer that is made for it."""
@@ -54,8 +57,3 @@ class Epoch:
     def abort(self, *messages: TaskMessage | None) -> None:
         """Abort, by a writer that is made for it."""
         StreamWriter(self.options, SCHEMA).abort(messages, self.number)
-
-
-def leave_task() -> None:
-    """Be outside of any task again."""
-    TaskContext._taskContext = None
