@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
 K = TypeVar("K")
+LOOK = 0.5  # seconds
 
 
 def run_together(runs: Mapping[K, Callable[[], None]]) -> dict[K, BaseException]:
@@ -32,7 +33,10 @@ def run_together(runs: Mapping[K, Callable[[], None]]) -> dict[K, BaseException]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        # The kernel may give a signal that came while the process was stopped to any thread. Python
+        # calls its handler in this one, which a wait without an end would keep from it.
+        while thread.is_alive():
+            thread.join(LOOK)
     return errors
 
 
