@@ -29,8 +29,9 @@ FETCH_POLL_INTERVAL = 0.01  # seconds
 class AsyncOpenBatch:
     """An open batch. Iterate over it to read its events, as often as you like.
 
-    Memory holds `fetch_size` events, whatever the size of the batch; with parts, two parts. `info`
-    has its id and ticks.
+    The pass that was begun last has to come to its end: else the batch stays unfinished. Memory
+    holds `fetch_size` events, whatever the size of the batch; with parts, two parts. `info` has its
+    id and ticks.
     """
 
     def __init__(
@@ -44,9 +45,9 @@ class AsyncOpenBatch:
         self.info = info
         self.failures = failures
         self.size = 0  # events that were read, in the last pass
-        self.begun = False
+        self._begun = 0  # passes of the handler
+        self._ended = 0  # the number of the pass that came to its end last
         self._closed = False
-        self.complete = False
         self.error: Exception | None = None  # of ours, while reading; never a handler's
         self.inserted: InsertTimes | None = None  # if they are wanted
         self.trace: BatchTrace | None = None  # if the consumer is traced
@@ -60,8 +61,11 @@ class AsyncOpenBatch:
 
     @property
     def unread(self) -> bool:
-        """Whether the handler began to read the events and stopped before the last one."""
-        return self.begun and not self.complete
+        """Whether the pass that the handler began last stopped before the last event.
+
+        One before it may have only looked at the events.
+        """
+        return self._ended != self._begun
 
     def retry(self, event: Event, after: float | timedelta) -> None:
         """Put this event of the batch into the retry queue, for some seconds or a timedelta."""
@@ -75,8 +79,8 @@ class AsyncOpenBatch:
 
     def __aiter__(self) -> AsyncIterator[Event]:
         self._check_open()
-        self.begun = True  # even if no event is read, as by a map() that nobody iterates over
-        stream = self._read()
+        self._begun += 1  # even if no event is read, as by a map() that nobody iterates over
+        stream = self._read(self._begun)
         self._streams.append(stream)
         return stream
 
@@ -106,7 +110,7 @@ class AsyncOpenBatch:
 
         Close it if you stop early.
         """
-        self.begun, self.size = True, 0
+        self.size = 0
         if self.inserted is not None:
             self.inserted.clear()
         async with aclosing(self._lists()) as lists:
@@ -115,7 +119,6 @@ class AsyncOpenBatch:
                 yield events
                 if self.failures.full:
                     await self.failures.flush()
-        self.complete = True
 
     def note(self, events: list[Event]) -> None:
         """Note that these events were read."""
@@ -155,7 +158,7 @@ class AsyncOpenBatch:
             finally:
                 held.asking.release()
 
-    async def _read(self) -> AsyncGenerator[Event, None]:
+    async def _read(self, number: int) -> AsyncGenerator[Event, None]:
         held = self.held
         async with aclosing(self.fetch()) as lists:
             try:
@@ -164,6 +167,7 @@ class AsyncOpenBatch:
                         if held is not None and held.in_doubt:
                             await self._confirm_once(held)
                         yield event
+                self._ended = number
             except ConnectionBusy:
                 raise  # the handler passes the batch to insert_events over the same connection
             except Exception as error:

@@ -1,0 +1,91 @@
+"""Handlers that read their batch more than once, or leave it early."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from pgqpy.consumers import AsyncConsumer, Consumer
+from tests.consumers.harness import CONSUMER, QUEUE
+from tests.support.waiting import eventually
+
+TAKEN = ["a", "b", "c"]
+
+
+class Reading(Consumer):
+    """Takes the numbers of events in `passes`, one pass after the other; None is all of them."""
+
+    queue, name, on_error = QUEUE, CONSUMER, "stop"
+    passes: tuple[int | None, ...] = ()
+    stops = False  # in the last pass
+
+    def process_batch(self, batch, *_connection):
+        for number, wanted in enumerate(self.passes, 1):
+            self.taken = [event.data for event in itertools.islice(batch, wanted)]
+            if self.stops and number == len(self.passes):
+                self.stop()
+
+
+class AsyncReading(AsyncConsumer):
+    """The same for asyncio."""
+
+    queue, name, on_error = QUEUE, CONSUMER, "stop"
+    passes: tuple[int | None, ...] = ()
+    stops = False
+
+    async def process_batch(self, batch, *_connection):
+        for number, wanted in enumerate(self.passes, 1):
+            self.taken: list[str] = []
+            stream = aiter(batch)
+            while wanted is None or len(self.taken) < wanted:
+                if (event := await anext(stream, None)) is None:
+                    break
+                self.taken.append(event.data)
+            if self.stops and number == len(self.passes):
+                self.stop()
+
+
+@pytest.fixture
+def read(queue, make, dsn):
+    """Start a consumer that reads the batch of three events in these passes."""
+    queue.insert(*TAKEN)
+    kind = AsyncReading if make.asynchronous else Reading
+
+    def start(*passes, stops=False, **settings):
+        consumer = kind(dsn, **settings)
+        consumer.passes, consumer.stops = passes, stops
+        return make.run(consumer)
+
+    return start
+
+
+@pytest.mark.parametrize(
+    ("passes", "transactional"), [((None, 1), False), ((None, 0), True), ((None, None, 2), False)]
+)
+def test_a_last_pass_that_ends_early_leaves_the_batch_unfinished(
+    queue, read, passes, transactional
+):
+    with pytest.raises(RuntimeError, match="the pass begun last"):
+        read(*passes, transactional=transactional).join()
+    assert queue.pending() > 0
+
+
+def test_a_last_pass_that_ends_early_at_stop_leaves_the_batch_unfinished(queue, read):
+    running = read(None, 1, stops=True)
+    running.join()
+    assert running.consumer.taken == TAKEN[:1]
+    assert queue.pending() > 0
+
+
+@pytest.mark.parametrize("passes", [(1, None), (0, 2, None), (None, None)])
+def test_a_last_pass_that_comes_to_its_end_finishes_the_batch(queue, read, passes):
+    running = read(*passes)
+    queue.wait_until_finished()
+    assert running.consumer.taken == TAKEN
+
+
+def test_a_batch_whose_events_nobody_wants_is_finished(queue, read):
+    running = read()
+    eventually(lambda: running.consumer.counts().batches > 0)
+    queue.wait_until_finished()
