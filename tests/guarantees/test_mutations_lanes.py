@@ -11,6 +11,7 @@ from tests.guarantees import test_lanes as lanes
 from tests.guarantees import test_lanes_change as change
 from tests.guarantees import test_lanes_filters as filters
 from tests.guarantees import test_lanes_modes as modes
+from tests.guarantees import test_lanes_repair as repair
 from tests.guarantees import test_lanes_takeover as takeover
 from tests.guarantees import test_lanes_ticks as ticks
 from tests.guarantees.mutations import Mutation, expect_failure
@@ -77,6 +78,12 @@ MUTATIONS = {
         "or s.pos_batch is not null and not pgq.run_is_dead(s, i_dead_interval) then",
         "then",
         takeover.test_run_that_died_before_the_lock_was_seen_is_looked_at_again,
+    ),
+    "read the ticks before a repair has ended": Mutation(
+        "take_lane",
+        "perform pgq.lock_event_tables(i_queue_name);",
+        "",
+        partial(repair.test_look_that_waits_for_a_repair_skips_no_event, looked=True),
     ),
     "open what another run has opened": Mutation(
         "open_lane",

@@ -4,9 +4,11 @@
 -- lane has one batch open at a time, so the events of a key are handled in order, whoever handles
 -- them.
 --
--- The first look takes no lock. A claim locks the lane alone. A lane that another session has
--- locked is skipped: that one claims or finishes it just now. While lanes are being changed
--- (set_lanes), only the old ones are given out, up to their stop tick.
+-- The first look takes no lock of a lane. A claim locks the lane alone. A lane that another session
+-- has locked is skipped: that one claims or finishes it just now. While lanes are being changed
+-- (set_lanes), only the old ones are given out, up to their stop tick. The event tables are locked
+-- before the ticks are read: a repair replaces the snapshots of ticks and the txids of events, and
+-- by the old snapshots a look would find no event.
 --
 -- Parameters: i_holder: the run; its session holds the advisory lock (7366516,
 --   hashtext(i_holder)), or it names a lease. i_wanted: see find_lane_tick. i_key: the key that the
@@ -17,8 +19,8 @@
 --   raise_other_hash; PQ013 not READ COMMITTED; PQ015 as find_next_tick; PQ020 as find_lanes, or
 --   the lanes have another key than i_key; PQ021 the consumer has another filter than i_filter; as
 --   skip_ranges, check_filter.
--- Writes: row lock pgq.registration; insert or update pgq.position; as touch_batch, skip_ranges,
---   uncount_end, end_lanes.
+-- Writes: row lock pgq.registration; insert or update pgq.position; as lock_event_tables,
+--   touch_batch, skip_ranges, uncount_end, end_lanes.
 create or replace function pgq.take_lane(
     i_queue_name text, i_consumer_name text, i_holder text, i_lease interval default null,
     i_dead_interval interval default null, i_min_lag interval default null,
@@ -75,6 +77,7 @@ begin
                 hint = 'run it with the key of its lanes: pgq.set_lanes';
         end if;
         busy := 0;
+        perform pgq.lock_event_tables(i_queue_name);
         for v_seen in
             select * from pgq.current_position
              where sub_parent = p.sub_id and (sub_stop_tick is not null or not v_changing)
