@@ -32,6 +32,11 @@ def unprotect(consumer: BaseConsumer) -> None:
     _running.discard(consumer)
 
 
+def is_protected(consumer: BaseConsumer) -> bool:
+    """Whether the consumer runs, in this process."""
+    return consumer in _running
+
+
 def _close_in_child() -> None:
     for consumer in list(_running):
         fd = consumer.after_fork()

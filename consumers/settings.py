@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from pgqpy.consumers import forking
 from pgqpy.consumers.retry import RetryPolicy, seconds
 from pgqpy.consumers.setting_values import CHECKS, KEYS, layers
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pgqpy.records import Event
 
 HANDLERS = ("process_event", "process_batch")
+# What a run holds, and where, depends on these.
+FIXED = ("queue", "queues", "name", "transactional", "shared", "lanes", "lease", "key")
 
 
 class ConsumerSettings(TypedDict, total=False):
@@ -102,6 +105,15 @@ class BaseConsumer:
                 raise TypeError(f"{type(self).__name__} has no setting {key!r}{nearest(key)}")
             setattr(self, key, value)
         check(self)
+
+    def __setattr__(self, key: str, value: object) -> None:
+        """Set an attribute. Raises AttributeError for one of FIXED while the consumer runs."""
+        if key in FIXED and forking.is_protected(self):
+            raise AttributeError(
+                f"{type(self).__name__}.{key} cannot be set while the consumer runs: set it before "
+                "run(), or make another consumer"
+            )
+        super().__setattr__(key, value)
 
     @property
     def has_workers(self) -> bool:

@@ -11,7 +11,7 @@ from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
 from pgqpy.consumers import forking, own_task
 from pgqpy.consumers._async.careful import AsyncCareful
-from pgqpy.consumers._async.lane_lock import kind_of_lock
+from pgqpy.consumers._async.lane_lock import lock_for
 from pgqpy.consumers._async.session import AsyncSession
 from pgqpy.consumers._async.sources import AsyncSources
 from pgqpy.consumers._async.transactional_worker import kind_of_loop
@@ -94,7 +94,7 @@ class AsyncConsumer(BaseConsumer):
         self.__stop = AsyncWakeup()
         self.__turn = AsyncTurn(self.__stop)
         self.__sources = AsyncSources(self, AsyncConsumer)
-        self.__lock = kind_of_lock(self)(self.queue, self.name)
+        self.__lock = lock_for(self)
         self.__session: AsyncSession | None = None
         self.__loop: AsyncLoop | None = None
         self.__careful: AsyncCareful  # of a run
@@ -110,7 +110,7 @@ class AsyncConsumer(BaseConsumer):
 
     @property
     def stopping(self) -> bool:
-        """Whether `stop()` was called: a handler that takes long may check it and return early."""
+        """Whether `stop()` was called: a handler that takes long may raise `Retry(after=0)`."""
         return self.__stop.is_set
 
     @property
@@ -176,11 +176,10 @@ class AsyncConsumer(BaseConsumer):
         check(self)  # an attribute may have been set since it was made
         self.__running, self.__worked, self.__lost, self.__forked = True, False, False, False
         self.__careful = AsyncCareful(self, new_holder())
-        if type(self.__lock) is not kind_of_lock(self):
-            self.__lock = kind_of_lock(self)(self.queue, self.name)
+        forking.protect(self)
+        self.__lock = lock_for(self, self.__lock)
         self.__lock.run = (self.__careful.holder, self.key)
         self.__stop.open()
-        forking.protect(self)
 
     def __end(self) -> None:
         forking.unprotect(self)

@@ -39,14 +39,14 @@ class LaneLock(WorkerLock):
     whose class has no lanes.
     """
 
-    def __init__(self, queue: str, consumer: str) -> None:
-        super().__init__(queue, consumer)
+    def __init__(self, queue: str, name: str) -> None:
+        super().__init__(queue, name)
         self._idle_since: float | None = None
         self._told = False  # that other processes have the lanes
 
     def take(self, session: Session, stop: Wakeup) -> None:
         """Take both locks; ConsumerRunning if a process without lanes runs the consumer."""
-        self.consumer = self._parent
+        self.consumer = self.name
         subscription = self._subscription(session)
         self._wait_for(session, stop, TAKE_SHARED, subscription)
         self._taken(session, subscription)
@@ -57,7 +57,7 @@ class LaneLock(WorkerLock):
 
     def take_part(self, careful: Careful, limits: TakeLimits) -> Call[Batch | None]:
         """Return the call that takes a batch of a lane, and tells `careful` what came."""
-        place, key = (self.queue, self._parent), str(self.run[1])
+        place, key = (self.queue, self.name), str(self.run[1])
         call = lanes.take_lane(*place, holder=careful.holder, key=key, **limits)
         return self._looking(careful, call)
 
@@ -67,7 +67,7 @@ class LaneLock(WorkerLock):
         """Return the call that takes parked events of a lane, and tells `careful` what came."""
         call = lanes.take_parked_lane(
             self.queue,
-            self._parent,
+            self.name,
             limit,
             holder=careful.holder,
             lease=lease,
@@ -96,7 +96,7 @@ class LaneLock(WorkerLock):
             self._idle_since = now
         elif not self._told and now - self._idle_since > SPARE:
             text = "consumer %s of queue %s: %d lane(s) are with other processes, this one waits"
-            logger.info(text, self._parent, self.queue, busy)
+            logger.info(text, self.name, self.queue, busy)
             self._told = True
 
 
@@ -107,8 +107,18 @@ class LeasedLanes(LaneLock):
         """Take nothing."""
 
 
-def kind_of_lock(consumer: BaseConsumer) -> type[RunningLock]:
-    """Return the class of what a process of this consumer holds while it runs."""
+def lock_for(consumer: BaseConsumer, last: RunningLock | None = None) -> RunningLock:
+    """Return what a process of this consumer holds while it runs: the last one if that will do.
+
+    Only that one knows the last server process that held it.
+    """
+    kind, place = _kind_of_lock(consumer), (consumer.queue, consumer.name)
+    if last is not None and (type(last), (last.queue, last.name)) == (kind, place):
+        return last
+    return kind(*place)
+
+
+def _kind_of_lock(consumer: BaseConsumer) -> type[RunningLock]:
     if consumer.lanes is not None:
         return LaneLock if consumer.lease is None else LeasedLanes
     if consumer.lease is not None:

@@ -47,9 +47,10 @@ class RunningLock:
 
     one_by_one = False  # the events of a batch are handled in their order, not side by side
 
-    def __init__(self, queue: str, consumer: str) -> None:
+    def __init__(self, queue: str, name: str) -> None:
         self.queue = queue
-        self.consumer = consumer
+        self.name = name
+        self.consumer = name  # a worker: the subconsumer
         self.run: tuple[str, object] = ("", None)  # its token, and the key of its events
         # The last server process that held it for us; ids are reused, so with its start time.
         self._mine: tuple[int, datetime] | None = None

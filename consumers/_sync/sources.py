@@ -72,7 +72,7 @@ class Sources:
             errors = run_together({n: partial(self._run_one, n) for n in numbers})
         finally:
             self.turns.close()
-            owner.queue = ""
+            self._show_queue("")
         for number, error in errors.items():
             if error is each[number].handler_error:
                 raise HandlerFailed(error)
@@ -87,7 +87,11 @@ class Sources:
             self._kind.stop(owner)  # the application may have a method of this name
 
     def _on_turn(self, number: int) -> None:
-        self._owner.queue = self._each[number].queue
+        self._show_queue(self._each[number].queue)
+
+    def _show_queue(self, queue: str) -> None:
+        """Set the owner's queue, which its handlers may look at; the application cannot now."""
+        vars(self._owner)["queue"] = queue
 
     def stop(self) -> None:
         """Stop all sources."""

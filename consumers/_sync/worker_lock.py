@@ -36,9 +36,8 @@ class WorkerLock(RunningLock):
     not died, even if another one took its batch over for want of a sign of life.
     """
 
-    def __init__(self, queue: str, consumer: str) -> None:
-        super().__init__(queue, consumer)
-        self._parent = consumer
+    def __init__(self, queue: str, name: str) -> None:
+        super().__init__(queue, name)
         self.worker: str | None = None  # the subconsumer
 
     def take(self, session: Session, stop: Wakeup) -> None:
@@ -47,10 +46,10 @@ class WorkerLock(RunningLock):
         A new session of the same process takes the same subconsumer, unless another has it now, or
         it was removed.
         """
-        self.consumer = self._parent
+        self.consumer = self.name
         self._wait_for(session, stop, TAKE_SHARED, self._subscription(session))
         if self.worker is not None:
-            self.consumer = f"{self._parent}.{self.worker}"
+            self.consumer = f"{self.name}.{self.worker}"
             try:
                 super().take(session, stop)
             except (ConsumerRunning, ConsumerNotFound):
@@ -61,8 +60,8 @@ class WorkerLock(RunningLock):
         for number in itertools.count(1):
             if stop.is_set:
                 raise StopRequested
-            self.consumer = f"{self._parent}.{number}"
-            register = share.register_subconsumer(self.queue, self._parent, str(number))
+            self.consumer = f"{self.name}.{number}"
+            register = share.register_subconsumer(self.queue, self.name, str(number))
             contested += session.runner.run(register)
             subscription = self._subscription(session)
             if self._try(session, TAKE, subscription):
@@ -79,7 +78,7 @@ class WorkerLock(RunningLock):
 
     def take_part(self, careful: Careful, limits: TakeLimits) -> Call[Batch | None]:
         """Return the call that takes a batch for this worker, and tells `careful` what came."""
-        place = (self.queue, self._parent, self.worker)
+        place = (self.queue, self.name, self.worker)
         call = share.take_part(*place, holder=careful.holder, **limits)
         return self._telling(careful, call, call.decode)
 
