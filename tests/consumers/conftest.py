@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import pgqpy
-from pgqpy.consumers import _async, _sync
+from pgqpy.consumers import _async, _sync, missing_ticker
 from pgqpy.otel import trace_client
 from tests.consumers.harness import NOTE, Maker, Queue
 from tests.support.gates import shut_gate
@@ -94,6 +95,12 @@ def waiting_handler(
             other.execute(NOTE.encode(), [event.data])
 
     return {True: transactional, False: plain}
+
+
+@pytest.fixture
+def no_ticker_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Consumers do not ask whether a ticker runs, however long the test takes."""
+    monkeypatch.setattr(missing_ticker, "CHECK_EVERY", math.inf)
 
 
 @pytest.fixture

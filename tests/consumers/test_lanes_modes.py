@@ -143,6 +143,7 @@ def test_a_consumer_goes_back_from_lanes_to_plain(queue, make, client, connectio
     eventually(lambda: seen == ["a", "b", "c"])
 
 
+@pytest.mark.usefixtures("no_ticker_check")
 def test_spare_runs_tell_once_that_they_wait_and_send_one_statement_a_look(
     queue, make, gate, waiting_handler, log, monkeypatch, connection, effects
 ):
@@ -150,7 +151,7 @@ def test_spare_runs_tell_once_that_they_wait_and_send_one_statement_a_look(
     chosen = LANES | {"lanes": 2, "poll_interval": 0.01}
     busy = [make.start(waiting_handler[False], **chosen) for _ in range(2)]
     datas = insert(queue, [1])
-    eventually(lambda: len(taken(connection)) == len(busy))
+    eventually(lambda: len(gate.waiting()) == len(busy))
     sent = count_statements(monkeypatch)
     with patched("lane_lock.SPARE", 0.05):
         spare = [make.start(ignore, **chosen) for _ in range(3)]
@@ -165,6 +166,7 @@ def test_spare_runs_tell_once_that_they_wait_and_send_one_statement_a_look(
     eventually(lambda: len(effects()) == len(datas) and not taken(connection))
 
 
+@pytest.mark.usefixtures("no_ticker_check")
 def test_sixty_four_runs_share_eight_lanes(
     queue, dsn, gate, waiting_handler, log, monkeypatch, connection, effects
 ):
@@ -175,7 +177,7 @@ def test_sixty_four_runs_share_eight_lanes(
         try:
             eventually(lambda: all(map(works, started)))
             datas = insert(queue, [1, 2], keys)
-            eventually(lambda: len(taken(connection)) == 8)
+            eventually(lambda: len(gate.waiting()) == 8)
             # A run may tell it before the last lane is taken: so the number is not looked at.
             eventually(lambda: log.text.count("lane(s) are with other processes") == 56)
             sent = count_statements(monkeypatch)

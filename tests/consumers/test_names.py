@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pgqpy.consumers.settings import FIXED
@@ -52,7 +54,7 @@ def test_settings_that_a_run_depends_on_are_fixed_while_it_lasts(queue, make):
 
 def test_a_consumer_that_was_renamed_runs_again(queue, make, client):
     seen = []
-    consumer = make.consumer(lambda event: seen.append((consumer.name, event.data)))
+    consumer: Any = make.consumer(lambda event: seen.append((consumer.name, event.data)))
     client.register_consumer(QUEUE, "second")
     queue.insert("a")
     for name in (CONSUMER, "second", CONSUMER):

@@ -253,6 +253,7 @@ def test_a_worker_whose_batch_takes_long_to_read_gives_signs_of_life(
     assert seen == ["a"]
 
 
+@pytest.mark.usefixtures("no_ticker_check")
 @pytest.mark.parametrize("transactional", [False, True])
 def test_a_look_of_an_idle_worker_is_one_statement(queue, make, monkeypatch, transactional):
     sent = count_statements(monkeypatch)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 MAINT = "select pgq.maint_history()"
 POINTS = """
-    select round(ev_per_sec::numeric, 1)::float8, round(extract(epoch from lag))::int,
+    select round(ev_per_sec::numeric, 1)::float8, round(extract(epoch from lag)::numeric, -1)::int,
            pending_events, retry_events, dead_events, parked_events
       from pgq.get_history('q', i_consumer_name => %s)
 """
