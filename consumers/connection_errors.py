@@ -12,9 +12,17 @@ from pgqpy.errors import ConnectionFailed
 MOST_LOSSES = 3  # at one event
 
 
+def is_a(error: BaseException, kinds: type | tuple[type, ...]) -> bool:
+    """Say whether an exception, of a handler perhaps, is of one of these classes.
+
+    isinstance would ask it for its `__class__`, where an application may have code that fails.
+    """
+    return issubclass(type(error), kinds)
+
+
 def is_collision(error: BaseException) -> bool:
     """Say whether the transaction collided with another one and may simply be repeated."""
-    return isinstance(error, (errors.SerializationFailure, errors.DeadlockDetected))
+    return is_a(error, (errors.SerializationFailure, errors.DeadlockDetected))
 
 
 def is_loss(error: BaseException) -> bool:
@@ -24,7 +32,7 @@ def is_loss(error: BaseException) -> bool:
     full, and a cancelled statement. A standby refuses to write with 25006 (after a failover).
     """
     lost = (ConnectionFailed, psycopg.OperationalError, psycopg.InterfaceError)
-    return isinstance(error, (*lost, errors.ReadOnlySqlTransaction)) and not is_collision(error)
+    return is_a(error, (*lost, errors.ReadOnlySqlTransaction)) and not is_collision(error)
 
 
 def is_session_lost(error: BaseException) -> bool:

@@ -7,6 +7,8 @@ import random
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from pgqpy.consumers.connection_errors import is_a
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -53,10 +55,14 @@ class RetryPolicy(NamedTuple):
         if wanted is not None:
             return wanted
         retries = event.retry or 0
-        hopeless = retries >= self.max_retries or isinstance(error, self.give_up)
+        hopeless = retries >= self.max_retries or self.gives_up(error)
         if hopeless and self.dead_events:
             return None
         return backoff(retries, base=self.base, maximum=self.maximum, jitter=jitter)
+
+    def gives_up(self, error: BaseException) -> bool:
+        """Say whether no retry will mend this error."""
+        return is_a(error, self.give_up)
 
 
 def backoff(
@@ -76,11 +82,11 @@ def wanted_delay(error: BaseException) -> float | None:
 
     A subclass of Retry whose `after` is missing or wrong is a failure like any other exception.
     """
-    if not isinstance(error, Retry):
+    if not is_a(error, Retry):
         return None
     try:
-        return seconds(error.after)
-    except (AttributeError, TypeError, ValueError, OverflowError):
+        return seconds(error.after)  # type: ignore[attr-defined]
+    except Exception:  # noqa: BLE001  # `after` may be a property of the application
         return None
 
 

@@ -8,6 +8,7 @@ from psycopg.errors import InvalidSavepointSpecification, NoActiveSqlTransaction
 
 from pgqpy.calls import Call
 from pgqpy.consumers._async.handler_connection import check_open
+from pgqpy.consumers.connection_errors import is_a
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
 from pgqpy.consumers.own_task import raise_if_cancelled
 from pgqpy.errors import TransactionEnded
@@ -111,7 +112,7 @@ async def call_handler(
     except HANDLER_ERRORS as error:
         raise_if_cancelled(error)
         collided = connection.collided(error)
-        if session.lost or collided or isinstance(error, TransactionEnded):
+        if session.lost or collided or is_a(error, TransactionEnded):
             raise HandlerFailed(error, collided=collided) from error
         await _undo(session)
         return error

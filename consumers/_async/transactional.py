@@ -19,7 +19,7 @@ from pgqpy.client._async import find_unreadable
 from pgqpy.consumers._async import savepoint
 from pgqpy.consumers._async.handler_connection import check_open, ended
 from pgqpy.consumers._async.loop import AsyncLoop
-from pgqpy.consumers.connection_errors import is_collision, is_loss
+from pgqpy.consumers.connection_errors import is_a, is_collision, is_loss
 from pgqpy.consumers.handler_watch import watching
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
 from pgqpy.consumers.own_task import raise_if_cancelled
@@ -229,7 +229,7 @@ class AsyncTransactionalLoop(AsyncLoop):
             text = "the transaction collided with another one %d times in a row, and is repeated"
             logger.log(level, text, self._collisions + 1)
             await self._pause()
-        elif self.info is None or isinstance(cause, TransactionEnded) or is_loss(error):
+        elif self.info is None or is_a(cause, TransactionEnded) or is_loss(error):
             raise error
         elif (
             self.by_event

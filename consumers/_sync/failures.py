@@ -103,7 +103,7 @@ class Failures:
         if self._session.extension:
             raise NotSupported(NO_DEAD_EVENTS, function="event_dead")
         failure = failure_of(why)
-        if isinstance(why, ProcessDied):
+        if type(why) is ProcessDied:
             failure = failure._replace(tries=(event.retry or 0) + why.tries)
         self._dead.append((_without_fields(event), failure))
         self.given_up += 1

@@ -266,7 +266,7 @@ class Loop:
 
     def wants_stop(self, error: BaseException) -> bool:
         """Say whether this error of a handler is to end run()."""
-        given_up = self.by_event and isinstance(error, self.consumer.give_up)
+        given_up = self.by_event and self.policy.gives_up(error)
         return self.consumer.on_error == "stop" and wanted_delay(error) is None and not given_up
 
     def batch_finished(self, *, whole: bool = True) -> None:

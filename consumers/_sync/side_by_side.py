@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from pgqpy.consumers.connection_errors import is_a
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_key
 from pgqpy.consumers.parts import MAX_DONE, OutOfOrderEnd, split_at_id
 from pgqpy.consumers.window import EventWindow
@@ -169,7 +170,7 @@ class SideBySide:
                 self._contended = self._loop.turn.contended
 
     def _ended(self, event: Event, error: BaseException) -> None:
-        if not isinstance(error, HANDLER_ERRORS):
+        if not is_a(error, HANDLER_ERRORS):
             self._loop.event = event
             self._workers.drain()
             raise error

@@ -16,11 +16,11 @@ def failure_of(why: str | BaseException | Failure | None) -> Failure:
     A consumer keeps failures until it writes them, so an exception, which refers to the variables
     of its handler, becomes text at once.
     """
-    if isinstance(why, Failure):
-        return why if why.tries is None else why._replace(tries=min(why.tries, MOST_TRIES))
-    if isinstance(why, BaseException):
+    if isinstance(why, BaseException):  # first: other questions might ask for its __class__
         text = _cut(traceback_text(why), LONGEST_TRACEBACK)
         return Failure(error_text(why), class_name(why), text)
+    if isinstance(why, Failure):
+        return why if why.tries is None else why._replace(tries=min(why.tries, MOST_TRIES))
     if why is None:
         return Failure()
     if not isinstance(why, str):

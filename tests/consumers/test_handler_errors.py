@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import concurrent.futures
 from typing import Any
 
 import psycopg
 import pytest
 
+from pgqpy.consumers import Retry
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker, patched
 
 
@@ -21,6 +23,31 @@ class Mute(Exception):
     __repr__ = __str__
 
 
+# Does not tell what it is.
+Masked = type("Masked", (Exception,), {"__class__": property(Mute.__str__)})
+
+
+class Undecided(Retry):
+    """Does not tell when its event is to come again."""
+
+    @property
+    def after(self):
+        raise LookupError("no delay")
+
+    @after.setter
+    def after(self, value):
+        """Forget it."""
+
+
+def make_group():
+    """Make an exception group, on Python 3.11 and later, that does not tell what is in it."""
+    base = getattr(builtins, "ExceptionGroup", None)
+    if base is None:
+        return Mute()
+    members = {"exceptions": property(Mute.__str__)}
+    return type("Closed", (base,), members)("closed", [ValueError()])
+
+
 def make_untraceable():
     place: Any = ("file", 1, 1, 5)
     return SyntaxError("its text is no str", place)
@@ -30,6 +57,9 @@ ODD = {
     "mute": Mute,
     "cancelled": asyncio.CancelledError,
     "cancelled in a thread": concurrent.futures.CancelledError,
+    "masked": Masked,
+    "undecided": lambda: Undecided(1),
+    "group": make_group,
     "long": lambda: ValueError("x" * 1_000_000),
     "unprintable": lambda: ValueError("a\nb\0c\ud800\x1b[2J"),
     "untraceable": make_untraceable,
