@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import logging
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 
 from pgqpy.calls import consume
+from pgqpy.consumers import own_task
 from pgqpy.consumers._async.session import NO_DISK_WAIT
 from pgqpy.consumers.handlers import HANDLER_ERRORS, ProcessDied
 from pgqpy.consumers.holder import is_gone
@@ -227,14 +229,17 @@ class AsyncCareful:
         except MemoryError:
             raise
         except HANDLER_ERRORS:
-            await self._end_late()
+            await own_task.shielded_async(self._end_late, LateEnd.timeout)
             raise
-        await self._end_late()
+        await own_task.shielded_async(self._end_late, LateEnd.timeout)
 
     async def end(self, session: AsyncSession) -> None:
         """Tell that the run ends in order, if it has begun and the session still works."""
         if session.lost or session is not self._session or self._dsn is None:
             return
+        await own_task.shielded_async(partial(self._tell_end, session), LateEnd.timeout)
+
+    async def _tell_end(self, session: AsyncSession) -> None:
         try:
             await _send(session, self._end_call())
         except ConsumerNotFound:

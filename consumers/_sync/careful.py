@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 
 from pgqpy.calls import consume
+from pgqpy.consumers import own_task
 from pgqpy.consumers._sync.session import NO_DISK_WAIT
 from pgqpy.consumers.handlers import HANDLER_ERRORS, ProcessDied
 from pgqpy.consumers.holder import is_gone
@@ -227,14 +229,17 @@ class Careful:
         except MemoryError:
             raise
         except HANDLER_ERRORS:
-            self._end_late()
+            own_task.shielded(self._end_late, LateEnd.timeout)
             raise
-        self._end_late()
+        own_task.shielded(self._end_late, LateEnd.timeout)
 
     def end(self, session: Session) -> None:
         """Tell that the run ends in order, if it has begun and the session still works."""
         if session.lost or session is not self._session or self._dsn is None:
             return
+        own_task.shielded(partial(self._tell_end, session), LateEnd.timeout)
+
+    def _tell_end(self, session: Session) -> None:
         try:
             _send(session, self._end_call())
         except ConsumerNotFound:

@@ -16,6 +16,8 @@ from pgqpy.records import Event
 from tests.consumers.harness import CONSUMER, QUEUE, private
 from tests.support.waiting import eventually
 
+HOLDER = "select pos_holder from pgq.current_position"  # the token of a run that has not ended
+
 
 class Gated(AsyncConsumer):
     """Waits in its handler until it may go on."""
@@ -94,6 +96,20 @@ async def test_a_cancel_scope_of_anyio_knows_the_cancellation_of_run_for_its_own
         with anyio.move_on_after(0.2) as scope:
             await consumer.run()
     assert scope.cancelled_caught
+
+
+@pytest.mark.parametrize("kind", [Gated, TransactionalGated])
+async def test_a_run_that_anyio_cancels_again_and_again_ends_in_order(queue, dsn, connection, kind):
+    connection.execute("create table effect (data text)")
+    consumer = kind(dsn)
+    queue.insert("a")
+    async with anyio.create_task_group() as group:
+        group.start_soon(consumer.run)
+        await asyncio.wait_for(consumer.entered.wait(), 30)
+        assert connection.execute(HOLDER).fetchone() != (None,)
+        group.cancel_scope.cancel()
+    assert connection.execute(HOLDER).fetchone() == (None,)
+    assert queue.pending() > 0
 
 
 async def test_cancelling_a_wait_ends_run(queue, dsn):
