@@ -150,15 +150,17 @@ def schedule(text: str, zone: str) -> Schedule:
     return Schedule(text, zone)
 
 
-def should_fire(text: str, zone: str, next_due: datetime, planned_at: datetime) -> datetime:
+def should_fire(text: str, zone: str, next_due: datetime | None, planned_at: datetime) -> datetime:
     """Return when an entry should fire: when it is due, or earlier if its schedule says so.
 
-    A time that is too late was planned with other time zone data, or by somebody else.
+    A time that is too late was planned with other time zone data, or by somebody else. An entry
+    that no ticker has planned yet has no time (None); if nobody can read it, it is late at once.
     """
     try:
-        return min(next_due, schedule(text, zone).next_after(planned_at))
+        first = schedule(text, zone).next_after(planned_at)
     except InvalidArgument:
-        return next_due
+        return next_due or planned_at
+    return first if next_due is None else min(next_due, first)
 
 
 def find_zone(name: str) -> ZoneInfo:

@@ -232,7 +232,7 @@ def seconds(interval: timedelta | None) -> float:
 
 def late(entry: CronEntry) -> float:
     """Return how many seconds a cron entry is late."""
-    if entry.paused_since or not entry.next_due:
+    if entry.paused_since:
         return 0.0
     due = should_fire(entry.schedule, entry.timezone, entry.next_due, entry.planned_at)
     return max(0.0, seconds(entry.read_at - due))

@@ -176,6 +176,13 @@ def test_daemon_without_cron_has_no_such_duty_and_shows_what_is_late(client, que
     )
     assert read_gauges(client)[CRON_LATE][queue, "report"] >= 120
     assert read_gauges(client)[CRON_LATE][queue, "moved"] >= 120
+    client.connection.execute(
+        "update pgq.cron set cron_planned = %s, cron_next = null where cron_name = 'moved'",
+        (minutes_ago(4),),
+    )
+    assert read_gauges(client)[CRON_LATE][queue, "moved"] >= 120
+    client.connection.execute("update pgq.cron set cron_schedule = '0 0 31 2 *'")
+    assert read_gauges(client)[CRON_LATE][queue, "moved"] >= 120
     for wanted in (True, False):
         settings = TickerSettings(cron=wanted)
         report = Report("shop", logs.make_logger(settings), TickerMetrics())
