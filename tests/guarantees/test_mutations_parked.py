@@ -128,6 +128,30 @@ MUTATIONS = {
         "",
         parked.test_deleted_head_frees_its_key_unless_a_handler_may_have_it,
     ),
+    "delete a failed event behind the head": Mutation(
+        "delete_parked",
+        "park_key = h.park_key and park_no < h.park_no",
+        "false",
+        moves.test_only_the_first_event_of_a_key_is_deleted_and_the_next_one_is_taken,
+    ),
+    "take the event behind the last finished one for the head": Mutation(
+        "remove_parked",
+        "and park_no > r.numbers[1]",
+        "and park_no > r.numbers[cardinality(r.numbers)]",
+        moves.test_key_has_one_head_in_whatever_order_its_events_are_finished,
+    ),
+    "make an event due behind the head": Mutation(
+        "remove_parked",
+        "continue when r.due is null or",
+        "continue when",
+        moves.test_key_has_one_head_in_whatever_order_its_events_are_finished,
+    ),
+    "take a failed event that is finished for the head": Mutation(
+        "remove_parked",
+        "r.error is not null and exists",
+        "r.error is not null and not exists",
+        moves.test_failed_event_that_is_finished_before_the_head_leaves_it_the_head,
+    ),
     "list followers as heads": Mutation(
         "get_parked",
         "p.park_after is not null",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.guarantees.parking import insert_keyed, park, parked, set_aside, taken
+from tests.guarantees.parking import insert_keyed, park, parked, set_aside, take, taken
 
 if TYPE_CHECKING:
-    from tests.guarantees.sessions import Database
+    from tests.guarantees.sessions import Database, Session
+
+DELETE = "select array_agg(d) from pgq.delete_parked('q', 'c', '{a}') d"
+DUE = "select array_agg(ev_data order by park_no) from pgq.parked where park_after is not null"
 
 
 def test_key_that_is_parked_survives_rotations_and_holds_none_back(db: Database) -> None:
@@ -66,4 +69,60 @@ def test_consumer_that_moves_on_keeps_what_is_parked(db: Database) -> None:
 def test_consumer_that_leaves_takes_its_parked_events_with_it(db: Database) -> None:
     main = set_aside(db, "a1", data=("a1", "a2"))
     main.one("select pgq.unregister_consumer('q', 'c')")
+    assert parked(main) == []
+
+
+def failed_behind(db: Database) -> Session:
+    """Park a2, a3, a4 of one key: a4 has failed, and its batch was lost before a2 was handled."""
+    main = set_aside(db, "a1", data=("a1", "a2", "a3", "a4"))
+    taken(main)
+    park(main, take(main), "a4")
+    move_on(main)
+    return main
+
+
+def move_on(session: Session) -> None:
+    """Drop the open batch of the consumer; its parked events stay."""
+    session.one("select pgq.register_consumer_at('q', 'c', %s)", session.tick())
+
+
+def test_only_the_first_event_of_a_key_is_deleted_and_the_next_one_is_taken(db: Database) -> None:
+    main = failed_behind(db)
+    assert main.one(DELETE) == [2]
+    assert parked(main) == taken(main) == ["a3", "a4"]
+
+
+def test_failed_event_is_not_deleted_while_a_handler_has_the_first_of_its_key(
+    db: Database,
+) -> None:
+    main = failed_behind(db)
+    batch = take(main, limit=1)
+    assert main.data(batch) == ["a2"]
+    assert main.one(DELETE) is None
+    main.finish(batch)
+    assert taken(main) == ["a3", "a4"]
+
+
+def test_key_has_one_head_in_whatever_order_its_events_are_finished(db: Database) -> None:
+    main = set_aside(db, "a1", data=("a1", "a2", "a3", "a4", "a5"))
+    taken(main)
+    batch = take(main)
+    assert main.one("select pgq.finish_part(%s, null, '{3}')", batch) == 1
+    assert main.one(DUE) == ["a2"]
+    assert main.one("select pgq.finish_part(%s, null, '{2,5}')", batch) == 1
+    assert main.one(DUE) == ["a4"]
+    move_on(main)
+    assert taken(main) == ["a4"]
+
+
+def test_failed_event_that_is_finished_before_the_head_leaves_it_the_head(db: Database) -> None:
+    main = set_aside(db, "a1", data=("a1", "a2", "a3", "a4"))
+    taken(main)
+    park(main, take(main), "a3")
+    move_on(main)
+    batch = take(main)
+    assert main.data(batch) == ["a2", "a3", "a4"]
+    assert main.one("select pgq.finish_part(%s, null, '{3}')", batch) == 1
+    assert main.one(DUE) == ["a2"]
+    main.finish(batch)
     assert parked(main) == []

@@ -1,6 +1,6 @@
 -- Deletes the heads of parked keys for good. What was parked behind a head is due now. It waits for
 -- a transaction that handles events of the consumer. Heads of an open batch are left out: a handler
--- may have them just now.
+-- may have them just now. A failed event behind a head stays, though it has a time when it is due.
 -- Parameters: i_keys: the heads of these keys.
 -- Returns: the ids of the deleted events.
 -- Raises: PQ002 not a subscriber; 40001 as check_snapshot, check_newest_position.
@@ -25,9 +25,11 @@ begin
     v_taken := array(
         select unnest(pos_ids) from pgq.current_position where v_sub in (sub_id, sub_parent));
     v_ids := array(
-        select ev_id from pgq.parked
+        select ev_id from pgq.parked h
          where ev_owner = v_sub and park_key = any (i_keys) and park_after is not null
-           and ev_id <> all (v_taken)
+           and ev_id <> all (v_taken) and not exists (
+                select from pgq.parked
+                 where ev_owner = v_sub and park_key = h.park_key and park_no < h.park_no)
          order by ev_id);
     perform pgq.remove_parked(v_sub, null, v_ids);
     return query select unnest(v_ids);

@@ -1,8 +1,6 @@
 -- Removes the copies of events that wait for a consumer: in the retry queue, and parked. If a key
 -- loses its first parked event, the next one is due now. Events of an open batch of take_parked
 -- stay: a handler may have them just now.
---
--- remove_parked does this for events that are next to each other. Here events behind others may go.
 -- Parameters: i_owner: the consumer, locked by the caller, with its lanes.
 -- Returns: removed: the ids of what is gone; held: the ids of what an open batch has, and of dead
 --   events.
