@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 TAKE = "select batch_id from pgq.take_parked('q', 'c', %s)"
 PARKED = "select array_agg(ev_data order by park_key, park_no) from pgq.parked"
+DUE = f"{PARKED} where park_after is not null"
 PARK = "select pgq.event_park(%s, %s, %s, %s, %s::interval[], %s)"
 
 

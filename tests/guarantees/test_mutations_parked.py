@@ -152,11 +152,17 @@ MUTATIONS = {
         "r.error is not null and not exists",
         moves.test_failed_event_that_is_finished_before_the_head_leaves_it_the_head,
     ),
-    "list followers as heads": Mutation(
+    "list a failed event behind the head": Mutation(
         "get_parked",
-        "p.park_after is not null",
-        "true",
-        parked.test_keys_are_listed_with_their_heads,
+        "and b.park_no < p.park_no",
+        "and false",
+        moves.test_failed_event_behind_the_head_is_neither_listed_nor_retried,
+    ),
+    "retry a failed event behind the head": Mutation(
+        "retry_parked",
+        "park_no < h.park_no",
+        "false",
+        moves.test_failed_event_behind_the_head_is_neither_listed_nor_retried,
     ),
 }
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.guarantees.everything import DEAD
 from tests.guarantees.parking import (
+    DUE,
     TAKE,
     insert_keyed,
     keyed,
@@ -222,6 +223,7 @@ def test_keys_are_listed_with_their_heads(db: Database) -> None:
     assert main.all(listed.format("")) == [("a", 2, "a1", "E", True), ("b", 1, "b1", "E", True)]
     assert main.all(listed.format(", i_limit => 1, i_count => 1")) == [("a", 1, "a1", "E", True)]
     assert main.all(listed.format(", '{b,c}'")) == [("b", 1, "b1", "E", True)]
+    assert main.one(DUE) == ["a1", "b1"]
 
 
 def test_deleted_head_frees_its_key_unless_a_handler_may_have_it(db: Database) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.guarantees.parking import insert_keyed, park, parked, set_aside, take, taken
+from tests.guarantees.parking import DUE, insert_keyed, park, parked, set_aside, take, taken
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Session
 
 DELETE = "select array_agg(d) from pgq.delete_parked('q', 'c', '{a}') d"
-DUE = "select array_agg(ev_data order by park_no) from pgq.parked where park_after is not null"
 
 
 def test_key_that_is_parked_survives_rotations_and_holds_none_back(db: Database) -> None:
@@ -72,11 +71,11 @@ def test_consumer_that_leaves_takes_its_parked_events_with_it(db: Database) -> N
     assert parked(main) == []
 
 
-def failed_behind(db: Database) -> Session:
+def failed_behind(db: Database, after: str = "0 s") -> Session:
     """Park a2, a3, a4 of one key: a4 has failed, and its batch was lost before a2 was handled."""
     main = set_aside(db, "a1", data=("a1", "a2", "a3", "a4"))
     taken(main)
-    park(main, take(main), "a4")
+    park(main, take(main), "a4", after=after)
     move_on(main)
     return main
 
@@ -126,3 +125,10 @@ def test_failed_event_that_is_finished_before_the_head_leaves_it_the_head(db: Da
     assert main.one(DUE) == ["a2"]
     main.finish(batch)
     assert parked(main) == []
+
+
+def test_failed_event_behind_the_head_is_neither_listed_nor_retried(db: Database) -> None:
+    main = failed_behind(db, after="1 h")
+    listed = main.all("select park_key, events, ev_data from pgq.get_parked('q', 'c')")
+    assert listed == [("a", 3, "a2")]
+    assert main.one("select pgq.retry_parked('q', 'c')") == 0

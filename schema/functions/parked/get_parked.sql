@@ -25,7 +25,10 @@ begin
       from (
             select * from pgq.parked p
              where p.ev_owner = v_sub and p.park_after is not null
-               and (i_keys is null or p.park_key = any (i_keys))
+               and (i_keys is null or p.park_key = any (i_keys)) and not exists (
+                    select from pgq.parked b
+                     where b.ev_owner = v_sub and b.park_key = p.park_key
+                       and b.park_no < p.park_no)
              order by p.park_since, p.park_key limit i_limit) h
      cross join lateral (
             select count(*) as events from (

@@ -14,9 +14,11 @@ begin
     perform from pgq.registration where sub_id = v_sub for key share;
     update pgq.parked set park_after = clock_timestamp()
      where ctid = any (array(
-            select ctid from pgq.parked
+            select ctid from pgq.parked h
              where ev_owner = v_sub and park_after > clock_timestamp()
-               and (i_keys is null or park_key = any (i_keys))
+               and (i_keys is null or park_key = any (i_keys)) and not exists (
+                    select from pgq.parked
+                     where ev_owner = v_sub and park_key = h.park_key and park_no < h.park_no)
                for update skip locked));
     get diagnostics v_count = row_count;
     return v_count;
