@@ -10,7 +10,8 @@ create or replace function pgq.get_changes(
     out outcome text)
 returns setof record language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp set row_security = off set enable_seqscan = off
-set enable_bitmapscan = off set enable_sort = off as $$
+set enable_bitmapscan = off set enable_sort = off set jit = off
+set max_parallel_workers_per_gather = 0 as $$
 begin
     if i_limit is null or i_limit not between 1 and 10000 then
         raise exception 'limit must lie between 1 and 10000, not %', i_limit

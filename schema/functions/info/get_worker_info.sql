@@ -25,7 +25,8 @@ create or replace function pgq.get_worker_info(
     out last_seen interval, out last_move interval, out attempt int, out part_size int,
     out tries int, out filter jsonb, out lag interval)
 returns setof record language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_nestloop = off set jit = off as $$
+set row_security = off set enable_nestloop = off set jit = off
+set max_parallel_workers_per_gather = 0 as $$
     select pgq.check_snapshot();
     with locked as materialized (
         select classid, objid, min(pid) as pid from pg_locks

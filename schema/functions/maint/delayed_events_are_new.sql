@@ -3,7 +3,8 @@
 -- Writes: nothing.
 create or replace function pgq.delayed_events_are_new()
 returns boolean language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off as $$
+set row_security = off set enable_seqscan = off set enable_bitmapscan = off set jit = off
+set max_parallel_workers_per_gather = 0 as $$
 declare
     look record;
 begin

@@ -14,7 +14,8 @@ create or replace function pgq.take_parked_lane(
     out prev_tick_event_seq bigint, out part_size int, out tries int, out worker text,
     out died text[], out busy int, out subscription int, out lane_key text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off
-set enable_seqscan = off set enable_bitmapscan = off as $$
+set enable_seqscan = off set enable_bitmapscan = off set jit = off
+set max_parallel_workers_per_gather = 0 as $$
 declare
     p pgq.registration;
     v pgq.current_position;

@@ -31,7 +31,8 @@ create or replace function pgq.insert_event_once(
     ev_extra4 text default null, i_deliver_at timestamptz default null,
     out ev_id bigint, out is_new boolean)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off as $$
+set row_security = off set enable_seqscan = off set jit = off
+set max_parallel_workers_per_gather = 0 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
     q pgq.queue;

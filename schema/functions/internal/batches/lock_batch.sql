@@ -15,7 +15,8 @@
 -- Writes: row lock pgq.registration; as check_snapshot, check_newest_position.
 create or replace function pgq.lock_batch(x_batch_id bigint, x_moves boolean)
 returns pgq.position language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
+set max_parallel_workers_per_gather = 0 as $$
 declare
     p pgq.position;
     v_detached timestamptz;

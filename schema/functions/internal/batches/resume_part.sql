@@ -8,7 +8,7 @@
 create or replace function pgq.resume_part(
     i_worker int, i_holder text, i_until timestamptz, i_dead_interval interval)
 returns bigint language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off as $$
+set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
 declare
     w pgq.current_position;
     v_batch bigint;

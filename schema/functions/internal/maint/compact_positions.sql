@@ -6,7 +6,8 @@
 -- Writes: as lock_for_compaction; truncate and insert pgq.position.
 create or replace function pgq.compact_positions()
 returns boolean language plpgsql set lock_timeout = '50ms' set enable_seqscan = off
-set enable_bitmapscan = off set enable_sort = off as $$
+set enable_bitmapscan = off set enable_sort = off set jit = off
+set max_parallel_workers_per_gather = 0 as $$
 declare
     v_newest pgq.position[];
 begin

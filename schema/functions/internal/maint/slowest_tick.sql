@@ -4,7 +4,7 @@
 -- Writes: as check_snapshot.
 create or replace function pgq.slowest_tick(i_queue_id int)
 returns bigint language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off as $$
+set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
 begin
     perform pgq.check_snapshot();
     return coalesce(

@@ -12,7 +12,7 @@
 -- Writes: row lock pgq.registration; as add_registration; insert pgq.position.
 create or replace function pgq.lease_slot(i_parent int, i_kind text)
 returns pgq.current_position language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off as $$
+set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
 declare
     s pgq.current_position;
     r record;

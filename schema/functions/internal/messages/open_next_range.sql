@@ -9,7 +9,7 @@
 -- Writes: insert pgq.position; as lease_slot, skip_ranges.
 create or replace function pgq.open_next_range(i_parent int)
 returns pgq.current_position language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off as $$
+set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
 declare
     p pgq.current_position;
     s pgq.current_position;

@@ -5,7 +5,7 @@
 -- Writes: nothing.
 create or replace function pgq.check_removable(r pgq.registration, i_drop_batch boolean)
 returns void language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off as $$
+set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
 declare
     v_batch constant bigint := (
         select pos_batch from pgq.current_position where sub_id = r.sub_id);

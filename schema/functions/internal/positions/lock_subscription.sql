@@ -8,7 +8,7 @@
 create or replace function pgq.lock_subscription(
     i_queue_name text, i_consumer_name text, i_run boolean default false)
 returns pgq.position language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off as $$
+set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
 declare
     v_sub int := pgq.find_subscription(i_queue_name, i_consumer_name);
     p pgq.position;

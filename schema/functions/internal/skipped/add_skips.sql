@@ -4,7 +4,7 @@
 -- Writes: insert pgq.skipped_event.
 create or replace function pgq.add_skips(i_sub int, i_events pgq.event_template[])
 returns void language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off as $$
+set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
 declare
     v_last constant bigint := (
         select skip_no from pgq.skipped_event

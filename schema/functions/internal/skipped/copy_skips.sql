@@ -4,7 +4,8 @@
 -- Raises: 40001 as mark_skips.
 -- Writes: as mark_skips; insert pgq.skipped_event.
 create or replace function pgq.copy_skips(i_sub int, i_queue_id int, i_marked boolean)
-returns void language plpgsql set enable_seqscan = off set enable_bitmapscan = off as $$
+returns void language plpgsql set enable_seqscan = off set enable_bitmapscan = off set jit = off
+set max_parallel_workers_per_gather = 0 as $$
 begin
     if not i_marked then
         perform pgq.mark_skips(-i_queue_id);

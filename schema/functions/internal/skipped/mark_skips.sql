@@ -16,7 +16,7 @@
 -- Writes: insert pgq.skipped_event.
 create or replace function pgq.mark_skips(i_sub int)
 returns void language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off as $$
+set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
 begin
     loop
         insert into pgq.skipped_event (skip_sub, skip_no, skip_txid, skip_id)

@@ -6,7 +6,7 @@
 -- Writes: nothing; takes an xid.
 create or replace function pgq.check_restored(q pgq.queue)
 returns void language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off as $$
+set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
 declare
     v_last constant txid_snapshot := (
         select tick_snapshot from pgq.tick where tick_queue = q.queue_id

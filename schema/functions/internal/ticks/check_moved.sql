@@ -10,7 +10,8 @@
 -- Raises: PQ012 as check_tick_order.
 -- Writes: nothing, takes no xid.
 create or replace function pgq.check_moved(q pgq.queue)
-returns void language plpgsql set enable_bitmapscan = off set enable_sort = off as $$
+returns void language plpgsql set enable_bitmapscan = off set enable_sort = off set jit = off
+set max_parallel_workers_per_gather = 0 as $$
 declare
     last pgq.tick;
 begin

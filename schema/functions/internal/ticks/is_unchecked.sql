@@ -5,7 +5,7 @@
 -- Writes: nothing, takes no xid.
 create or replace function pgq.is_unchecked(q pgq.queue)
 returns boolean language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off as $$
+set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
 begin
     return q.queue_system_id is distinct from pgq.system_identifier()
         or coalesce(txid_snapshot_xmax(txid_current_snapshot()) < (

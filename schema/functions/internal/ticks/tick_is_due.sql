@@ -2,7 +2,7 @@
 -- Writes: nothing, takes no xid.
 create or replace function pgq.tick_is_due(q pgq.queue)
 returns boolean language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off as $$
+set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
 declare
     t record;
     v_new bigint;
