@@ -53,6 +53,18 @@ MUTATIONS = {
     ),
     "show the tick before": Mutation("seen_time", "v_end <= i_txid", "v_end < i_txid", tables),
     "show the last tick": Mutation("seen_time", "v_high := v_half;", "v_low := v_high;", tables),
+    "search beyond the last tick": Mutation(
+        "seen_time",
+        "v_high bigint := i_last",
+        "v_high bigint := i_last + 1",
+        info.test_tick_with_the_largest_id_is_found,
+    ),
+    "show a tick that does not see it": Mutation(
+        "seen_time",
+        "where txid_snapshot_xmax(tick_snapshot) > i_txid",
+        "where true",
+        info.test_tick_with_the_largest_id_is_found,
+    ),
     "trust a clock that was ahead": Mutation(
         "get_rotation_info",
         "when q.queue_switch_time > clock_timestamp() then",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.guarantees.sessions import RR
 
 if TYPE_CHECKING:
@@ -85,6 +87,32 @@ def test_damaged_tick_or_locked_queue_leaves_the_other_figures_and_queues(db: Da
     assert db.main.all(
         "select queue_name, estimated_events, total_bytes is null from pgq.get_queue_metrics()"
     ) == [("other", 0, False), ("q", None, True)]
+
+
+@pytest.mark.parametrize("last", [2**62 + 1, 2**63 - 1])
+def test_tick_ids_near_the_end_of_bigint_are_searched_as_others(db: Database, last: int) -> None:
+    db.queue()
+    db.main.one("select setval('pgq.event_1_tick_seq', %s, false)", last - 2)
+    for _ in range(3):
+        db.main.insert("a")
+        assert db.main.tick() <= last
+    db.main.run(
+        f"update pgq.tick set tick_time = clock_timestamp() - ({last} - tick_id) * interval '1 min'"
+        f" where tick_id >= {last - 2}"
+    )
+    assert metrics(db.main)[:3] == (120, 0, 3)
+    db.main.insert("b")
+    assert metrics(db.main)[:3] == (120, 0, 4)
+
+
+def test_event_ids_near_the_end_of_bigint_break_no_queue(db: Database) -> None:
+    db.queue()
+    db.queue("other", consumers=())
+    last = 2**63 - 1
+    db.main.one("select setval('pgq.event_1_id_seq', %s)", last)
+    db.main.run(f"update pgq.tick set tick_event_seq = {last} where tick_queue = 1")
+    kept = "select queue_name, estimated_events from pgq.get_queue_metrics()"
+    assert db.main.all(kept) == [("other", 0), ("q", 0)]
 
 
 def test_it_reads_no_event_keeps_no_table_locked_and_walks_over_no_ticks(db: Database) -> None:

@@ -61,6 +61,19 @@ def test_tables_show_what_they_hold_and_how_old_it_is(db: Database) -> None:
         db.main.one("select pgq.get_rotation_info('nope')")
 
 
+def test_tick_with_the_largest_id_is_found(db: Database) -> None:
+    db.queue()
+    last = 2**63 - 1
+    db.main.one("select setval('pgq.event_1_tick_seq', %s, false)", last)
+    db.main.insert("a")
+    assert db.main.tick() == last
+    assert db.main.all(TABLES, last, last)[0] == ("current", True, True, True)
+    db.main.insert("b")
+    (found,) = db.main.all("select first_time, last_time from pgq.get_rotation_info('q') limit 1")
+    assert found[0] is not None
+    assert found[1] is None, "no tick sees it yet"
+
+
 def test_due_is_when_the_clock_allows_the_next_rotation(db: Database) -> None:
     db.queue(retention="2 hours", rotation_period="30 min")
     due = "select due - queue_switch_time from pgq.get_rotation_info('q'), pgq.queue where {}"

@@ -75,6 +75,10 @@ BREAKAGES = {
         insert into pgq.tick (tick_queue, tick_id, tick_time, tick_event_seq)
         values (1, 98, '-infinity', -9223372036854775808), (1, 99, 'infinity', 9223372036854775807)
     """,
+    "ticks with the largest ids": """
+        insert into pgq.tick (tick_queue, tick_id, tick_time, tick_event_seq)
+        values (1, 4611686018427387904, now(), 1), (1, 9223372036854775807, now(), 2)
+    """,
     "sequence too far ahead": "select setval('pgq.event_1_id_seq', 9223372036854775807);"
     " update pgq.tick set tick_event_seq = -9223372036854775808 where tick_queue = 1",
     "no sequence": "drop sequence pgq.event_1_id_seq cascade",
@@ -102,6 +106,9 @@ def _expect_lists(client, breakage):
     found = {each.queue_name: each for each in client.get_consumer_info()}
     assert found["other"].pending_events == 0
     assert found["other"].lag is not None
+    assert [each.estimated_events for each in client.get_queue_metrics("other")] == [1]
+    assert {each.queue_name for each in client.get_queue_metrics()} == {"q", "other"}
+    assert client.connection.execute("select max(events) from pgq.get_tick_info('q')").rowcount == 1
 
 
 NULL_DELAYS = (

@@ -39,7 +39,8 @@ set jit = off set max_parallel_workers_per_gather = 0 as $$
       left join lateral (
             select coalesce(t.oldest, clock.now), coalesce(t.newest, clock.now)
               from (values (
-                        pgq.counting_time(q.queue_id, first.tick_event_seq + 1,
+                        pgq.counting_time(q.queue_id,
+                            least(first.tick_event_seq, 9223372036854775806) + 1,
                             first.tick_id, last.tick_id),
                         pgq.counting_time(q.queue_id, s.last_id,
                             first.tick_id, last.tick_id))) t (oldest, newest)

@@ -1,6 +1,7 @@
 -- The time of the first tick that counts an event: whose event sequence has reached the event's id.
 -- The sequence never falls from tick to tick. So the search halves the range of tick ids; an idle
--- queue has a tick a minute, and reading all of them costs a thousand queues seconds.
+-- queue has a tick a minute, and reading all of them costs a thousand queues seconds. A tick's id
+-- may be the largest bigint, so no step adds to one beyond i_last.
 -- Parameters: i_first, i_last: the ticks to search, both included; i_last may be missing.
 -- Returns: null: no tick counts it yet.
 -- Writes: nothing.
@@ -10,12 +11,12 @@ returns timestamptz language plpgsql set enable_seqscan = off set enable_bitmaps
 set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
 declare
     v_low bigint := i_first;  -- no tick below it counts the event
-    v_high bigint := i_last + 1;
+    v_high bigint := i_last;
     v_half bigint;
     v_seq bigint;
 begin
     while v_low < v_high loop
-        v_half := (v_low + v_high) / 2;
+        v_half := v_low + (v_high - v_low) / 2;
         select tick_event_seq into v_seq from pgq.tick
          where tick_queue = i_queue_id and tick_id >= v_half order by tick_id limit 1;
         if v_seq < i_event_id then
@@ -24,6 +25,8 @@ begin
             v_high := v_half;
         end if;
     end loop;
-    return (select tick_time from pgq.tick
-             where tick_queue = i_queue_id and tick_id >= v_low order by tick_id limit 1);
+    return (select tick_time from (
+                select * from pgq.tick
+                 where tick_queue = i_queue_id and tick_id >= v_low order by tick_id limit 1) found
+             where tick_event_seq >= i_event_id);
 end $$;

@@ -9,7 +9,7 @@ returns timestamptz language plpgsql strict set enable_seqscan = off set enable_
 set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
 declare
     v_low bigint := i_first;  -- no tick below it sees the transaction
-    v_high bigint := i_last + 1;
+    v_high bigint := i_last;
     v_half bigint;
     v_end bigint;
 begin
@@ -23,6 +23,8 @@ begin
             v_high := v_half;
         end if;
     end loop;
-    return (select tick_time from pgq.tick
-             where tick_queue = i_queue_id and tick_id >= v_low order by tick_id limit 1);
+    return (select tick_time from (
+                select * from pgq.tick
+                 where tick_queue = i_queue_id and tick_id >= v_low order by tick_id limit 1) found
+             where txid_snapshot_xmax(tick_snapshot) > i_txid);
 end $$;
