@@ -295,6 +295,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/positions/reads_by_ticks.sql
 \ir functions/internal/skipped/find_events_by_id.sql
 \ir functions/internal/skipped/find_pending_events.sql
+\ir functions/internal/skipped/find_open_ids.sql
 \ir functions/internal/skipped/remove_waiting.sql
 \ir functions/internal/skipped/remove_delayed.sql
 \ir functions/internal/skipped/add_skips.sql

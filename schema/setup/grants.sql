@@ -55,8 +55,8 @@ begin
             counting_time create_event_table cut_range dead_event_matches detach_consumer
             due_retries end_lanes event_bytes event_table exclude_own_xid filter_sql find_batch
             find_batch_events find_cron find_dead_worker find_events_by_id find_inserted_here
-            find_lane_tick
-            find_lanes find_next_tick find_pending_events find_queue find_range find_range_stages
+            find_lane_tick find_lanes find_next_tick find_open_ids find_pending_events find_queue
+            find_range find_range_stages
             find_shared find_subconsumer find_subscription finish_parked_part forget_parked
             free_dedup_keys hide_events hide_from_consumer holder_is_dead ids_are_repeated
             insert_delayed insert_row insert_tick is_extra_maint is_rotation_due is_unchecked

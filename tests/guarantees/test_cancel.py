@@ -220,6 +220,7 @@ def test_lane_hides_what_it_has_not_opened_whatever_other_lanes_have(db: Databas
     assert {key for key, event in ids.items() if told[event, "c"] == "delivered"} == set(had)
     assert [data for _, data in run.events(batch)] == had
     assert run.finish(batch) == 1
+    assert cancel(db.main, *ids.values()) == told
     assert run.drain() == []
 
 

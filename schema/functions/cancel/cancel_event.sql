@@ -1,7 +1,7 @@
 -- Cancels events: hides them from each consumer that has not had them, and removes the copies that
 -- wait for it, in the retry queue or parked. Open batches do not change (G3), nor do ranges of
--- ticks. Dead events stay. An event that no consumer gets frees its key (insert_event_once): the
--- next call with the key inserts.
+-- ticks. While an open batch has an event, its copies stay too. Dead events stay. An event that no
+-- consumer gets frees its key (insert_event_once): the next call with the key inserts.
 --
 -- It is part of the caller's transaction. Until that ends, the queue's consumers cannot open or
 -- finish a batch. The call waits for a session that does so just now.

@@ -7,9 +7,9 @@
 -- smaller sequence is where the look begins, however long the transaction ran. The first tick
 -- that is left will do for all others: no consumer gets what that one sees.
 --
--- The look takes no lock of a consumer, and may read much. Another one, in hide_from_consumer,
--- reads what came since. In between all consumers are locked, so what they have is certain until
--- the end of the transaction.
+-- The look takes no lock of a consumer, and may read much. Then the consumers are locked, so what
+-- they have is certain until the end of the transaction, and another look reads what came since.
+-- A third one, in hide_from_consumer, reads which copies came meanwhile.
 --
 -- Delayed events come first: they need no look, and their ids are old. One that the ticker moves
 -- just now is found by a look at the newest events.
@@ -70,8 +70,8 @@ begin
             perform pgq.mark_skips(-q.queue_id);
         end if;
         perform pgq.lock_consumers(q.queue_id, i_sub);
+        v_events := v_events || pgq.find_events_by_id(q.queue_id, v_since, v_ids);
         if i_sub is null then
-            v_events := v_events || pgq.find_events_by_id(q.queue_id, v_since, v_ids);
             perform pgq.add_skips(-q.queue_id, array(
                 select e::pgq.event_template from unnest(v_events) e where ev_owner is null));
         end if;

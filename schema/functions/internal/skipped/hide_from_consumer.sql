@@ -1,11 +1,14 @@
 -- Hides events from one consumer: see hide_events. Pending events get a row in pgq.skipped_event,
 -- unless the consumer reads ranges of ticks, which never change: see reads_by_ticks.
 --
+-- What an open batch still has is delivered, and stays as it is: so do copies of it that wait, or
+-- that are in the event tables. The consumer has asked for them.
+--
 -- Copies that wait are removed before the event tables are read again. A row that
 -- maint_retry_events is moving meanwhile is waited for, and then found in an event table.
 --
 -- Parameters: r: the consumer, locked by the caller, with its lanes. i_events: what
---   find_events_by_id found. i_since: a snapshot from before that look.
+--   find_events_by_id found, before and after the lock. i_since: a snapshot from before that.
 -- Returns: the state of each event: cancelled, delivered, by ticks, unknown.
 -- Raises: 40001 as check_newest_position, add_skips.
 -- Writes: as remove_waiting, check_newest_position, add_skips.
@@ -19,9 +22,16 @@ declare
     p pgq.current_position;
     v_found pgq.event_template[];
     v_pending pgq.event_template[] := '{}';
+    v_open bigint[] := '{}';
     v_by_ticks boolean;
 begin
-    w := pgq.remove_waiting(r.sub_id, i_ids);
+    for p in
+        select c.* from pgq.current_position c
+         where c.sub_id = r.sub_id or c.sub_parent = r.sub_id
+    loop
+        v_open := v_open || pgq.find_open_ids(p, i_ids, i_events);
+    end loop;
+    w := pgq.remove_waiting(r.sub_id, i_ids, v_open);
     v_found := i_events || pgq.find_events_by_id(r.sub_queue, i_since, i_ids);
     for p in
         select c.* from pgq.current_position c
@@ -35,10 +45,12 @@ begin
         v_by_ticks := p.sub_parent is null and pgq.reads_by_ticks(p);
     end loop;
     if v_by_ticks is not true then
-        perform pgq.add_skips(r.sub_id, v_pending);
+        perform pgq.add_skips(r.sub_id, array(
+            select e::pgq.event_template from unnest(v_pending) e where ev_id <> all (v_open)));
     end if;
     return query
     select i.id, case
+            when i.id = any (v_open) then 'delivered'
             when i.id in (select unnest(w.removed)) then 'cancelled'
             when v_by_ticks and i.id in (select ev_id from unnest(v_pending)) then 'by ticks'
             when i.id in (

@@ -1,12 +1,12 @@
 -- Removes the copies of events that wait for a consumer: in the retry queue, and parked. If a key
--- loses its first parked event, the next one is due now. Events of an open batch of take_parked
--- stay: a handler may have them just now.
--- Parameters: i_owner: the consumer, locked by the caller, with its lanes.
--- Returns: removed: the ids of what is gone; held: the ids of what an open batch has, and of dead
---   events.
+-- loses its first parked event, the next one is due now. Copies of events that an open batch has
+-- stay: a handler may have the event just now, and a batch that is given again has it.
+-- Parameters: i_owner: the consumer, locked by the caller, with its lanes. i_open: what
+--   find_open_ids found, before this call: a worker may finish an event and retry it meanwhile.
+-- Returns: removed: the ids of what is gone; held: those of i_open, and of dead events.
 -- Writes: delete pgq.retry_queue; delete and update pgq.parked.
 create or replace function pgq.remove_waiting(
-    i_owner int, i_ids bigint[], out removed bigint[], out held bigint[])
+    i_owner int, i_ids bigint[], i_open bigint[], out removed bigint[], out held bigint[])
 language plpgsql set enable_seqscan = off set enable_bitmapscan = off set jit = off
 set max_parallel_workers_per_gather = 0 as $$
 declare
@@ -15,15 +15,13 @@ declare
     v_keys text[];
 begin
     with gone as (
-        delete from pgq.retry_queue where ev_owner = i_owner and ev_id = any (i_ids)
+        delete from pgq.retry_queue
+         where ev_owner = i_owner and ev_id = any (i_ids) and ev_id <> all (i_open)
         returning ev_id)
     select array_agg(ev_id) into v_retried from gone;
-    held := array(
+    held := i_open || array(
         select ev_id from pgq.dead_event where ev_owner = i_owner and ev_id = any (i_ids));
     if exists (select from pgq.parked where ev_owner = i_owner and ev_id = any (i_ids)) then
-        held := held || array(
-            select unnest(pos_ids) from pgq.current_position
-             where i_owner in (sub_id, sub_parent) and pos_last_tick = pos_next_tick);
         with gone as (
             delete from pgq.parked
              where ev_owner = i_owner and ev_id = any (i_ids) and ev_id <> all (held)

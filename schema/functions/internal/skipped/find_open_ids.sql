@@ -1,0 +1,51 @@
+-- Of some events, those that an open batch still has: its end tick sees them and its start tick
+-- does not, they were not cancelled before, and nobody has finished them. So they come again when
+-- the batch is given again. Parts of a cut range that are not handed out yet count as open. Of a
+-- batch of take_parked, those of its events that are parked still.
+-- Parameters: p: the position of a consumer, a lane or a worker. i_ids: the events. i_events: as
+--   find_events_by_id returns them, since before the batch was opened.
+-- Returns: their ids.
+-- Writes: nothing.
+create or replace function pgq.find_open_ids(
+    p pgq.current_position, i_ids bigint[], i_events pgq.event_template[])
+returns bigint[] language plpgsql set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set max_parallel_workers_per_gather = 0 as $$
+declare
+    v_owner constant int := coalesce(p.sub_parent, p.sub_id);
+    v_start txid_snapshot;
+    v_end txid_snapshot;
+    v_open bigint[];
+begin
+    if p.pos_next_tick is null then
+        return '{}';
+    elsif p.pos_next_tick = p.pos_last_tick then
+        return array(
+            select id from unnest(p.pos_ids) id
+             where id = any (i_ids)
+               and exists (select from pgq.parked where ev_owner = v_owner and ev_id = id));
+    end if;
+    select tick_snapshot into v_start from pgq.tick
+     where tick_queue = p.sub_queue and tick_id = p.pos_last_tick limit 1;
+    select tick_snapshot into v_end from pgq.tick
+     where tick_queue = p.sub_queue and tick_id = p.pos_next_tick limit 1;
+    execute format($sql$
+        select array_agg(ev_id)
+          from unnest($1) e
+          left join pgq.stage
+            on stage_queue = $2 and stage_txid = ev_txid and ev_owner is null
+         cross join lateral (
+                select case when stage_txid is null then ev_txid
+                           else stage_released_by end) v (txid)
+         where (ev_owner is null or ev_owner = $3) and %s
+           and txid_visible_in_snapshot(v.txid, $4) is not true
+           and txid_visible_in_snapshot(v.txid, $5)
+           and not exists (
+                select from pgq.skipped_event
+                 where skip_sub = $3 and skip_txid = ev_txid and skip_id = ev_id)$sql$,
+        coalesce(pgq.lane_sql(p.sub_filter -> 'lane'), 'true'))
+        into v_open using i_events, p.sub_queue, v_owner, v_start, v_end;
+    return array(
+        select id from unnest(v_open) id
+         where (id > p.pos_from) is not false and (id <= p.pos_to) is not false
+           and id <> all (coalesce(p.pos_done, '{}')) and (id = any (p.pos_ids)) is not false);
+end $$;

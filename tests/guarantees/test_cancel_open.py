@@ -1,0 +1,172 @@
+"""Cancelled events that an open batch has, and of which a copy waits: delivered, and left alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees.cancelling import retry, states
+from tests.guarantees.dedup import once, read
+from tests.guarantees.lanes import SET
+from tests.guarantees.parking import keyed, park, parked, set_aside, take, taken
+from tests.guarantees.stages import commit_stage, stage
+from tests.guarantees.test_cancel_races import EITHER, LANE_LOCK, WAYS, content
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database, Session
+
+WAITS = "select count(*) from pgq.retry_queue"
+MOVE = "select pgq.maint_retry_events()"
+FINISH = "select pgq.finish_part(%s, null, array[%s::bigint])"
+FINISH_LEASED = "select pgq.finish_events(%s, array[%s::bigint])"
+KEYED = "select pgq.insert_event_once('q', 'k', '1 hour', 't', 'a', 'key')::text"
+
+
+def open_retried(db: Database, way: str, *others: str) -> tuple[int, Session, int]:
+    """Open a batch and retry its first event; return the event, the session and the batch."""
+    db.queue()
+    opens, before = WAYS[way]
+    if before:
+        db.main.one(before, *((4, "extra1") if before == SET else ()))
+    event, _ = read(db.main.one(KEYED))
+    for other in others:
+        db.main.one("select pgq.insert_event('q', 't', %s, 'key', null, null, null)", other)
+    db.main.tick()
+    taker = db.open()
+    taker.one(LANE_LOCK)
+    batch = taker.one(opens)
+    retry(taker, batch, "a")
+    return event, taker, batch
+
+
+@EITHER
+def test_retried_event_of_an_open_batch_is_delivered_and_keeps_its_retry_and_its_key(
+    db: Database, way: str
+) -> None:
+    event, taker, batch = open_retried(db, way)
+    assert states(db.main, event) == ["delivered"]
+    assert once(db.main, "b") == (event, False)
+    assert content(taker, batch) == ["a"]
+    assert db.main.one(WAITS) == 1
+    assert taker.finish(batch) == 1
+    assert states(db.main, event) == ["cancelled"]
+    assert db.main.one(WAITS) == 0
+    assert once(db.main, "b")[1]
+
+
+@EITHER
+def test_retry_that_is_in_the_queue_is_not_hidden_while_the_batch_is_open(
+    db: Database, way: str
+) -> None:
+    event, taker, batch = open_retried(db, way)
+    assert db.main.one(MOVE) == 1
+    db.main.tick()
+    assert states(db.main, event) == ["delivered"]
+    assert content(taker, batch) == ["a"]
+    assert taker.finish(batch) == 1
+    assert content(taker, taker.one(WAYS[way][0])) == ["a"]
+
+
+@EITHER
+def test_retry_of_an_event_that_is_finished_in_an_open_batch_is_removed(
+    db: Database, way: str
+) -> None:
+    event, taker, batch = open_retried(db, way, "b")
+    assert taker.one(FINISH_LEASED if way == "receiver" else FINISH, batch, event) == 1
+    assert content(taker, batch) == ["b"]
+    assert states(db.main, event) == ["cancelled"]
+    assert db.main.one(WAITS) == 0
+
+
+def test_event_that_is_finished_in_an_open_batch_is_delivered(db: Database) -> None:
+    db.queue()
+    event, _ = db.main.insert("a"), db.main.insert("b")
+    db.main.tick()
+    batch = db.main.next()
+    assert db.main.one(FINISH, batch, event) == 1
+    assert states(db.main, event) == ["delivered"]
+    db.main.one("select pgq.register_consumer_at('q', 'c', 1)")
+    assert db.main.drain() == ["a", "b"], "nothing was hidden"
+
+
+def test_part_that_no_worker_has_yet_counts_as_open(db: Database) -> None:
+    db.queue()
+    db.main.one("select pgq.register_subconsumer('q', 'c', '1')")
+    first, last = db.main.insert("a"), db.main.insert("z")
+    db.main.tick()
+    batch = db.main.one(
+        "select batch_id from pgq.take_part('q', 'c', '1', i_wanted => 1, i_holder => 'host:1:x')"
+    )
+    assert db.main.data(batch) == ["a"]
+    raw = "select pgq.event_retry_raw('q', 'c', now(), %s, null, 1, 't', 'z', '', '', '', '')"
+    for event in (first, last):
+        db.main.one(raw, event)
+    assert states(db.main, first, last) == ["delivered", "delivered"]
+    assert db.main.one(WAITS) == 2
+
+
+def test_event_that_is_parked_from_an_open_batch_is_delivered_and_stays_parked(
+    db: Database,
+) -> None:
+    main = keyed(db, "a1", "b1")
+    batch = main.next()
+    park(main, batch, "a1")
+    assert states(main, 1) == ["delivered"]
+    assert main.data(batch) == ["a1", "b1"]
+    main.finish(batch)
+    assert taken(main) == ["a1"]
+
+
+def test_event_that_is_retried_from_a_batch_of_parked_ones_is_delivered(db: Database) -> None:
+    main = set_aside(db, "a1", data=("a1", "a2"))
+    batch = take(main)
+    retry(main, batch, "a1")
+    assert states(main, 1) == ["delivered"]
+    assert main.data(batch) == parked(main)[:1] == ["a1"]
+    assert main.one(WAITS) == 1
+    main.finish(batch)
+    assert states(main, 1) == ["cancelled"]
+    assert main.one(WAITS) == 0
+
+
+def test_event_whose_retry_was_cancelled_is_delivered_by_a_batch_that_has_it_again(
+    db: Database,
+) -> None:
+    event, main, batch = open_retried(db, "plain")
+    main.finish(batch)
+    main.one(MOVE)
+    assert states(db.main, event) == ["cancelled"]
+    main.one("select pgq.register_consumer_at('q', 'c', 1)")
+    again = main.next()
+    assert main.data(again) == ["a"]
+    assert states(db.main, event) == ["delivered"]
+
+
+def test_event_that_was_cancelled_before_its_batch_was_opened_stays_cancelled(
+    db: Database,
+) -> None:
+    db.queue()
+    event, _ = db.main.insert("a"), db.main.insert("b")
+    db.main.tick()
+    assert states(db.main, event) == ["cancelled"]
+    assert db.main.data(db.main.next()) == ["b"]
+    assert states(db.main, event) == ["cancelled"]
+
+
+@pytest.mark.parametrize("released", [True, False])
+def test_event_of_a_stage_counts_from_its_release(db: Database, *, released: bool) -> None:
+    db.queue()
+    first = stage(db.main, "a", writer="v")
+    event = db.main.one("select ev_id from pgq.event_1")
+    db.main.insert("b")
+    if released:
+        assert commit_stage(db.main, first, writer="v")
+    db.main.tick()
+    batch = db.main.next()
+    assert db.main.data(batch) == (["a", "b"] if released else ["b"])
+    db.main.one(
+        "select pgq.event_retry_raw('q', 'c', now(), %s, null, 1, 't', 'a', '', '', '', '')", event
+    )
+    assert states(db.main, event) == ["delivered" if released else "cancelled"]
+    assert db.main.one(WAITS) == int(released)
