@@ -207,8 +207,8 @@ class PreparedStatementLost(PgqError):
 class ConsumerRunning(PgqError):
     """Another session runs the consumer.
 
-    Data: `.queue`, `.consumer`, and the holder of its lock: `.pid` of the session, `.role`,
-    `.application`, `.address` and `.since`, the start of that session.
+    Data: `.queue`, `.consumer`, and the session that holds its lock, or waits for it: `.pid`,
+    `.role`, `.application`, `.address` and `.since`, the start of that session.
     """
 
     pid: int | None = None

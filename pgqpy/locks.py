@@ -1,4 +1,4 @@
-"""The numbers of pgqpy's advisory locks, and queries for their holders."""
+"""The numbers of pgqpy's advisory locks, and queries for the sessions that hold or block them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ QUEUE = 7366515  # a queue's id; tickers hold it shared, drop_queue and repair_q
 
 # Any session may take any lock, and invent its application name. may_tick and may_consume tell
 # whether the holder has the rights of a ticker or consumer. A prepared transaction has no session.
-HOLDERS: LiteralString = """
+_LOCKS: LiteralString = """
     select l.classid::int8 as class, l.objid::int8 as object, l.mode = 'ExclusiveLock' as exclusive,
-        l.pid, coalesce(a.usename, p.owner)::text as role, a.application_name as application,
-        host(a.client_addr) as address, a.client_hostname as hostname, a.backend_start as start,
-        p.gid::text as prepared,
+        l.granted, l.pid, coalesce(a.usename, p.owner)::text as role,
+        a.application_name as application, host(a.client_addr) as address,
+        a.client_hostname as hostname, a.backend_start as start, p.gid::text as prepared,
         has_function_privilege(coalesce(a.usename, p.owner),
             to_regprocedure('pgq.ticker(text)'), 'execute') as may_tick,
         has_function_privilege(coalesce(a.usename, p.owner),
@@ -35,10 +35,19 @@ HOLDERS: LiteralString = """
             from pg_locks own join pg_prepared_xacts x on x.transaction = own.transactionid
             where own.locktype = 'transactionid' and own.pid is null and own.granted) p
             on l.pid is null and p.virtualtransaction = l.virtualtransaction
-    where l.locktype = 'advisory' and l.granted and l.objsubid = 2
+    where l.locktype = 'advisory' and l.objsubid = 2
         and l.database = (select oid from pg_database where datname = current_database())
         and l.classid in (7366513, 7366514, 7366515, 7366516)
 """
+HOLDERS: LiteralString = f"""
+    select l.* from ({_LOCKS}) l where l.granted
+"""  # noqa: S608  # our own query within our own
+# Holders, and sessions that wait for an exclusive lock of a consumer or queue. Such a lock is also
+# taken shared: PostgreSQL refuses it, shared, to all that come after a request for it, exclusive.
+BLOCKERS: LiteralString = f"""
+    select l.* from ({_LOCKS}) l
+    where l.granted or l.exclusive and l.class in (7366514, 7366515)
+"""  # noqa: S608  # our own query within our own
 # The sessions that run consumers. A running Consumer holds the lock of its subscription.
 RUNNING: LiteralString = f"""
     select q.queue_name, c.co_name as consumer_name, h.pid, h.application,
@@ -54,10 +63,17 @@ HOLDER: LiteralString = f"""
     select pid, role, application, address, start, prepared, may_tick, may_consume
     from ({HOLDERS}) h where class = %s and object = %s order by pid limit 1
 """  # noqa: S608  # our own query within our own
+# What refuses a lock. A shared holder refuses only an exclusive one. Parameters: class, object,
+# whether the lock is wanted shared.
+BLOCKER: LiteralString = f"""
+    select pid, role, application, address, start, prepared, may_tick, may_consume, granted
+    from ({BLOCKERS}) h where class = %s and object = %s and (exclusive or not %s)
+    order by granted desc, pid limit 1
+"""  # noqa: S608  # our own query within our own
 
 
 class Holder(NamedTuple):
-    """The holder of a lock; fields hidden from this role are None."""
+    """The holder of a lock, or who waits for it; fields hidden from this role are None."""
 
     pid: int | None
     role: str | None
@@ -67,6 +83,7 @@ class Holder(NamedTuple):
     prepared: str | None = None  # the name of a prepared transaction
     may_tick: bool | None = None
     may_consume: bool | None = None
+    granted: bool = True  # False: it waits for the lock
 
     def __str__(self) -> str:
         """Describe the holder, for use in a sentence."""
@@ -78,6 +95,12 @@ class Holder(NamedTuple):
         role = self.role if self.role is None or self.role.isprintable() else repr(self.role)
         return f"{application}, server process {self.pid}, role {role}{where}{since}"
 
+    def blocks(self, lock: str) -> str:
+        """Say in a clause how this session keeps others from the lock."""
+        if self.granted:
+            return f"{lock} is held by {self}"
+        return f"{lock} is refused to all who come after {self}, which waits for it"
+
     @property
     def may_be_ticker(self) -> bool:
         """Whether the holder is a session whose role may tick."""
@@ -85,7 +108,7 @@ class Holder(NamedTuple):
 
     @property
     def how_to_end(self) -> str:
-        """The SQL statement that releases the lock."""
+        """The SQL statement that releases the lock, or ends the wait."""
         if self.pid is None:
             return f"rollback prepared {_literal(self.prepared or '')}"
         return f"select pg_terminate_backend({self.pid})"

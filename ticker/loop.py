@@ -53,10 +53,12 @@ TICK_SETTINGS = {"synchronous_commit": "off", "lock_timeout": "100ms"}
 LOCK_AS_DAEMON = "select pg_try_advisory_lock_shared(7366513, 3)"
 # See pgq.try_lock_against_drop: drop_queue takes the lock, and any other session can.
 SKIPPED: LiteralString = f"""
-    select q.queue_name, q.queue_id, h.pid, h.role, h.application, h.address, h.start, h.prepared
-    from ({locks.HOLDERS}) h join pgq.queue q on q.queue_id = h.object
+    select distinct on (q.queue_id) q.queue_name, q.queue_id, h.pid, h.role, h.application,
+        h.address, h.start, h.prepared, h.may_tick, h.may_consume, h.granted
+    from ({locks.BLOCKERS}) h join pgq.queue q on q.queue_id = h.object
     where h.class = 7366515 and h.exclusive
         and not q.queue_external_ticker and not q.queue_ticker_paused
+    order by q.queue_id, h.granted desc, h.pid
 """  # noqa: S608  # our own query within our own
 
 
@@ -251,7 +253,7 @@ def _failure(attempt: RetryCallState) -> BaseException:
 
 
 class SkippedQueues:
-    """Finds queues that are not ticked because another session holds their lock."""
+    """Finds queues that are not ticked because another session holds their lock or waits for it."""
 
     def __init__(self, period: float) -> None:
         """Check every `period` seconds."""
@@ -269,7 +271,7 @@ class SkippedQueues:
         for name, queue_id, *fields in connection.execute(SKIPPED).fetchall():
             holder = locks.Holder(*fields)
             found[name] = PgqError(
-                f"not ticked: its lock ({locks.QUEUE}, {queue_id}) is held by {holder}: "
+                f"not ticked: {holder.blocks(f'its lock ({locks.QUEUE}, {queue_id})')}: "
                 f"if it is not dropping the queue, {holder.how_to_end}"
             )
         before, self.names = self.names, self._seen & found.keys()

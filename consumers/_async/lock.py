@@ -70,7 +70,7 @@ class AsyncRunningLock:
     ) -> None:
         deadline = time.monotonic() + GRACE
         while not await self._try(session, take, subscription):
-            holder = await self._holder(session, subscription)
+            holder = await self._holder(session, take, subscription)
             mine = holder is not None and await self._end_mine(session, holder)
             if not mine and time.monotonic() > deadline:
                 raise self._running(holder, subscription)
@@ -81,8 +81,11 @@ class AsyncRunningLock:
     async def _try(self, session: AsyncSession, take: LiteralString, subscription: int) -> bool:
         return bool((await _row(session, take, locks.CONSUMER, subscription))[0])
 
-    async def _holder(self, session: AsyncSession, subscription: int) -> locks.Holder | None:
-        row = await _row(session, locks.HOLDER, locks.CONSUMER, subscription)
+    async def _holder(
+        self, session: AsyncSession, take: LiteralString, subscription: int
+    ) -> locks.Holder | None:
+        shared = take != TAKE
+        row = await _row(session, locks.BLOCKER, locks.CONSUMER, subscription, shared)
         return None if row is None else locks.Holder(*row)
 
     async def _taken(self, session: AsyncSession, subscription: int) -> None:
@@ -133,6 +136,8 @@ class AsyncRunningLock:
         lock = f"advisory lock ({locks.CONSUMER}, {subscription})"
         if holder is None:
             message = f"{about} cannot run: a session that this role cannot see holds its {lock}"
+        elif not holder.granted:
+            message = f"{about} cannot run: {holder.blocks(f'its {lock}')}: {holder.how_to_end}"
         elif holder.pid is None or holder.may_consume is False:
             message = (
                 f"{about} cannot run: {holder}, is no consumer and holds its {lock}: "

@@ -69,7 +69,7 @@ class AsyncWorkerLock(AsyncRunningLock):
                 self.worker = str(number)  # only now: a session lost before may have no lock
                 return
             if contested > MOST_STARTS:
-                holder = await self._holder(session, subscription)
+                holder = await self._holder(session, TAKE, subscription)
                 raise self._running(holder, subscription)
 
     async def _taken(self, session: AsyncSession, subscription: int) -> None:

@@ -69,7 +69,7 @@ class WorkerLock(RunningLock):
                 self.worker = str(number)  # only now: a session lost before may have no lock
                 return
             if contested > MOST_STARTS:
-                holder = self._holder(session, subscription)
+                holder = self._holder(session, TAKE, subscription)
                 raise self._running(holder, subscription)
 
     def _taken(self, session: Session, subscription: int) -> None:

@@ -33,7 +33,7 @@ def judge_blockages(blockages: list[Blockage], refused: str | None) -> Iterator[
 
 HELD: LiteralString = f"""
     select h.*, q.queue_name, s.consumer, s.queue as consumer_queue
-    from ({locks.HOLDERS}) h
+    from ({locks.BLOCKERS}) h
     left join pgq.queue q on h.class = 7366515 and q.queue_id = h.object
     left join (
         select s.sub_id, c.co_name as consumer, sq.queue_name as queue
@@ -66,26 +66,26 @@ OF_ALL: dict[tuple[int, int], tuple[Level, str]] = {
 
 
 def judge_held(rows: list[Row]) -> Iterator[Finding]:
-    """Report holders that block tickers, consumers, queues or installations."""
+    """Report sessions that block tickers, consumers, queues or installations."""
     for row in rows:
         holder = locks.Holder(**{name: row[name] for name in locks.Holder._fields})
         blocked = _blocked(row, holder)
         if blocked:
             level, what = blocked
-            held = f"advisory lock ({row['class']}, {row['object']})"
-            yield Finding(level, "lock", f"{what}: {held} is held by {holder}", holder.how_to_end)
+            how = holder.blocks(f"advisory lock ({row['class']}, {row['object']})")
+            yield Finding(level, "lock", f"{what}: {how}", holder.how_to_end)
 
 
 def _blocked(row: Row, holder: locks.Holder) -> tuple[Level, str] | None:
-    """Return the level and what the holder blocks; None if it may hold the lock."""
+    """Return the level and what the session blocks; None if it may hold the lock."""
     may_not_tick = holder.pid is None or holder.may_tick is False  # no pid: a prepared transaction
     may_not_consume = holder.pid is None or holder.may_consume is False
     kind = row["class"]
     lock = (kind, row["object"])
     if lock in OF_TICKERS and may_not_tick:
         return OF_TICKERS[lock]
-    if row["consumer"] and may_not_consume:
-        return "fail", f"consumer {row['consumer']} of {row['consumer_queue']} cannot run"
+    if row["consumer"]:
+        return _consumer_blocked(row, holder, may_not_consume=may_not_consume)
     if kind == locks.RUN and may_not_consume:
         return "warn", "a run of a consumer that is shared or has lanes may wait for it"
     if row["queue_name"] and row["exclusive"]:
@@ -93,6 +93,15 @@ def _blocked(row: Row, holder: locks.Holder) -> tuple[Level, str] | None:
     if row["queue_name"] and may_not_tick:
         return "warn", f"queue {row['queue_name']} can be neither dropped nor repaired"
     return OF_ALL.get(lock)
+
+
+def _consumer_blocked(
+    row: Row, holder: locks.Holder, *, may_not_consume: bool
+) -> tuple[Level, str] | None:
+    consumer = f"consumer {row['consumer']} of {row['consumer_queue']}"
+    if not holder.granted:  # consumers try, and never wait
+        return "fail", f"no process of {consumer} starts"
+    return ("fail", f"{consumer} cannot run") if may_not_consume else None
 
 
 # A transaction with an id is in the snapshots of every database, another only in those of its own.

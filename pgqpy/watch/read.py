@@ -52,7 +52,7 @@ TICKERS: LiteralString = f"""
     order by h.object, h.start, h.pid
 """  # noqa: S608  # our own query within our own
 SKIPPED: LiteralString = f"""
-    select q.queue_name from ({locks.HOLDERS}) h join pgq.queue q on q.queue_id = h.object
+    select q.queue_name from ({locks.BLOCKERS}) h join pgq.queue q on q.queue_id = h.object
     where h.class = 7366515 and h.exclusive
 """  # noqa: S608  # our own query within our own
 PROCESSES: LiteralString = f"""

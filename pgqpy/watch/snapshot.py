@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 COUNTED = 10_000  # events: a count stops there, so that a million of them cost little
 
 # ok: ticked in time. late: a ticker runs, but this queue waits. skipped: another session has locked
-# the queue. no ticker: none runs. external: another program ticks it.
+# the queue, or waits for its lock. no ticker: none runs. external: another program ticks it.
 TickState = Literal["ok", "late", "skipped", "paused", "external", "no ticker"]
 
 

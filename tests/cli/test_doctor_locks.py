@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from threading import Thread
 
 import pgqpy
 from tests.cli.support import Connect, Connection, Examine
+from tests.support.gates import wait_until_blocked
 
 GUEST = f"pgqpy_test_locker_{os.getpid()}"  # roles belong to the whole cluster
 
@@ -52,3 +54,33 @@ def test_locks_that_a_stranger_holds(
     finally:
         stranger.close()
         connection.execute(f"drop role {GUEST}")
+
+
+def test_a_session_that_waits_for_a_lock_is_named_not_the_holders_of_the_shared_lock(
+    examine: Examine, client: pgqpy.Client, connection: Connection, connect: Connect
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    ids = "select queue_id, sub_id from pgq.queue, pgq.subscription"
+    ((queue_id, sub_id),) = connection.execute(ids).fetchall()
+    blocked = {
+        f"7366514, {sub_id}": "no process of consumer billing of orders starts",
+        f"7366515, {queue_id}": "queue orders is not ticked",
+    }
+    holder = connect(application_name="worker")
+    for lock, words in blocked.items():
+        holder.execute(f"select pg_advisory_lock_shared({lock})".encode())
+        with connect(application_name="mallory") as waiter:
+            take = f"select pg_advisory_lock({lock})".encode()
+            waits = Thread(target=waiter.execute, args=(take,))
+            waits.start()
+            pid = waiter.info.backend_pid
+            wait_until_blocked(connection, pid)
+            level, said = examine()[1].get("lock", ("ok", ""))
+            holder.execute(f"select pg_advisory_unlock_shared({lock})".encode())
+            waits.join()
+        assert level == "fail"
+        (line,) = [line for line in said.splitlines() if f"({lock})" in line]
+        assert words in line
+        assert f"after mallory, server process {pid}" in line
+        assert f"select pg_terminate_backend({pid})" in line

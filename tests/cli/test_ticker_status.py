@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from threading import Thread
 
 import pgqpy
 from tests.cli.support import Connect, Connection, Run, Spawn
+from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
 LEAD = "select pg_advisory_lock(7366513, 0)"
@@ -64,6 +66,26 @@ def test_a_late_and_a_skipped_queue_are_unhealthy(
     result = run("ticker", "status", "--json")
     states = {row["queue"]: row["state"] for row in json.loads(result.stdout)}
     assert (result.exit_code, states) == (1, {"orders": "late", "skipped": "skipped"})
+
+
+def test_a_queue_whose_lock_a_session_waits_for_is_skipped(
+    run: Run, client: pgqpy.Client, connection: Connection, connect: Connect
+) -> None:
+    client.create_queue("orders")
+    leader, holder, waiter = connect(), connect(), connect()
+    leader.execute(LEAD)
+    holder.execute("select pg_advisory_lock_shared(7366515, queue_id) from pgq.queue")
+    assert run("ticker", "status").exit_code == 0
+    take = "select pg_advisory_lock(7366515, queue_id) from pgq.queue"
+    waits = Thread(target=waiter.execute, args=(take,))
+    waits.start()
+    wait_until_blocked(connection, waiter.info.backend_pid)
+    result = run("ticker", "status", "--json")
+    holder.close()
+    waits.join()
+    waiter.close()
+    states = [row["state"] for row in json.loads(result.stdout)]
+    assert (result.exit_code, states) == (1, ["skipped"])
 
 
 def test_a_database_that_does_not_answer_does_not_hide_the_others(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from threading import Thread
+
 import pytest
 
 from pgqpy.errors import ConsumerRunning, WrongMode
 from tests.consumers.harness import CONSUMER, QUEUE, SESSIONS, private
+from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
 
@@ -71,3 +74,30 @@ def test_a_worker_whose_every_lock_is_taken_names_the_holder(
         stray.execute(f"{taken} generate_series(1, 50) n group by n")
         with pytest.raises(ConsumerRunning, match="mallory"):
             make.start(lambda event: None, shared=True).join()
+
+
+@pytest.mark.usefixtures("no_grace")
+def test_a_worker_refused_behind_a_session_that_waits_names_that_session(
+    queue, make, connection, connect
+):
+    worker = make.start(lambda event: None, shared=True)
+    eventually(lambda: private(worker.consumer, "worked"))
+    take = """select pg_advisory_lock(7366514, sub_id) from pgq.registration
+        where sub_parent is null"""
+    with connect(application_name="mallory") as stray:
+        waits = Thread(target=stray.execute, args=(take,))
+        waits.start()
+        pid = stray.info.backend_pid
+        wait_until_blocked(connection, pid)
+        try:
+            with pytest.raises(ConsumerRunning) as shared:
+                make.start(lambda event: None, shared=True).join()
+            with pytest.raises(ConsumerRunning, match=r"let all of them have shared") as plain:
+                make.start(lambda event: None).join()
+        finally:
+            worker.stop()
+            waits.join()
+    assert f"after mallory, server process {pid}" in str(shared.value)
+    assert shared.value.pid == pid
+    assert f"pg_terminate_backend({pid})" in str(shared.value)
+    assert plain.value.pid != pid

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+from threading import Thread
 
 import pytest
 
 from pgqpy.locks import Holder
+from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
 STALE = "update pgq.tick set tick_time = tick_time - interval '1 hour'"
@@ -101,6 +103,33 @@ def test_queue_that_is_left_out_counts_as_failing(start, dsn, client, connection
     daemon.wait_for("queue works again", queue="orders")
     eventually(lambda: daemon.healthz()[1]["status"] == "ok")
     assert len([line for line in daemon.log() if line["event"] == "queue failing"]) == 1
+
+
+def test_queue_whose_lock_a_session_waits_for_names_that_session(
+    start, dsn, client, connection, connect, queue, stranger
+):
+    """PostgreSQL refuses the shared lock to a ticker that comes after the request."""
+    client.create_queue("other")
+    daemon = start(dsn, **QUICK)
+    daemon.wait_for("active")
+    reader = connect(application_name="reader")
+    reader.execute("select pg_advisory_lock_shared(7366515, 1)")
+    waits = Thread(target=stranger.execute, args=("select pg_advisory_lock(7366515, 1)",))
+    waits.start()
+    pid = stranger.info.backend_pid
+    wait_until_blocked(connection, pid)
+    try:
+        failing = daemon.wait_for("queue failing", queue="orders")
+        for words in ("(7366515, 1)", f"mallory, server process {pid}", "which waits for it"):
+            assert words in failing["error"]
+        assert f"pg_terminate_backend({pid})" in failing["error"]
+        assert daemon.healthz()[1]["status"] == "degraded"
+    finally:
+        reader.close()
+        waits.join()
+    eventually(lambda: "is held by mallory" in str([each.get("error") for each in daemon.log()]))
+    stranger.execute("select pg_advisory_unlock(7366515, 1)")
+    daemon.wait_for("queue works again", queue="orders")
 
 
 def test_prepared_transaction_with_an_odd_name_writes_no_line_of_its_own(
