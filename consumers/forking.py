@@ -3,12 +3,19 @@
 A forked child shares the connection's socket. Whatever it sent (a ROLLBACK while its stack unwinds,
 a Terminate message when it exits) would reach the parent's session. So the child's copy of the
 socket is replaced by /dev/null before any other code runs there.
+
+It shares the epoll instance of a running asyncio loop, too. When the child closes its loop, the
+loop of the parent would hear of nothing any more. So the child gets an instance of its own.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
+import select
+import selectors
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,17 +26,21 @@ FORKED = (
     "end the child in the handler, or make a consumer of its own in it"
 )
 
-_running: weakref.WeakSet[Any] = weakref.WeakSet()
+# Each running consumer, with the selector of the loop that it runs in.
+_running: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def protect(consumer: BaseConsumer) -> None:
     """Close the connection of a consumer in forked children, until `unprotect`."""
-    _running.add(consumer)
+    selector = None
+    with suppress(RuntimeError):  # no loop runs
+        selector = getattr(asyncio.get_running_loop(), "_selector", None)  # it has no public name
+    _running[consumer] = selector
 
 
 def unprotect(consumer: BaseConsumer) -> None:
     """End the protection; doing it twice is safe."""
-    _running.discard(consumer)
+    _running.pop(consumer, None)
 
 
 def is_protected(consumer: BaseConsumer) -> bool:
@@ -38,12 +49,15 @@ def is_protected(consumer: BaseConsumer) -> bool:
 
 
 def _close_in_child() -> None:
-    for consumer in list(_running):
+    for consumer, selector in list(_running.items()):
         fd = consumer.after_fork()
         if fd is not None:
             dead = os.open(os.devnull, os.O_RDWR)
             os.dup2(dead, fd)
             os.close(dead)
+        if hasattr(selectors, "EpollSelector") and isinstance(selector, selectors.EpollSelector):
+            with select.epoll() as own:
+                os.dup2(own.fileno(), selector.fileno(), inheritable=False)
     _running.clear()
 
 

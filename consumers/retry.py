@@ -85,8 +85,8 @@ def wanted_delay(error: BaseException) -> float | None:
     if not is_a(error, Retry):
         return None
     try:
-        return seconds(error.after)  # type: ignore[attr-defined]
-    except Exception:  # noqa: BLE001  # `after` may be a property of the application
+        return seconds(error.after)  # type: ignore[attr-defined]  # of Retry
+    except Exception:  # noqa: BLE001  # whatever a class of the application does there
         return None
 
 

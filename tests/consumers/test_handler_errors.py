@@ -27,25 +27,17 @@ class Mute(Exception):
 Masked = type("Masked", (Exception,), {"__class__": property(Mute.__str__)})
 
 
-class Undecided(Retry):
-    """Does not tell when its event is to come again."""
-
-    @property
-    def after(self):
-        raise LookupError("no delay")
-
-    @after.setter
-    def after(self, value):
-        """Forget it."""
+# Does not tell when its event is to come again.
+Undecided = type("Undecided", (Retry,), {"after": property(Mute.__str__, lambda *_: None)})
 
 
 def make_group():
     """Make an exception group, on Python 3.11 and later, that does not tell what is in it."""
-    base = getattr(builtins, "ExceptionGroup", None)
-    if base is None:
-        return Mute()
-    members = {"exceptions": property(Mute.__str__)}
-    return type("Closed", (base,), members)("closed", [ValueError()])
+    members, base = (
+        {"exceptions": property(Mute.__str__)},
+        getattr(builtins, "ExceptionGroup", None),
+    )
+    return type("Closed", (base,), members)("closed", [ValueError()]) if base else Mute()
 
 
 def make_untraceable():
