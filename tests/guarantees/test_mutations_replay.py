@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.guarantees import test_replay as replay
+from tests.guarantees import test_replay_moves as moves
 from tests.guarantees.mutations import Mutation, expect_failure
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
+MOVED_FIRST = moves.test_replay_waits_for_a_move_back_and_leaves_out_what_comes_again
 EVENTS, BEGIN = "replay_events", "begin_replay"
 MUTATIONS = {
     "insert for every consumer": Mutation(
@@ -84,7 +87,33 @@ MUTATIONS = {
         EVENTS,
         "where sub_id = v_sub for key share;",
         "where sub_id = v_sub;",
-        replay.test_seek_back_waits_for_a_replay_and_takes_its_events_once,
+        moves.test_seek_back_waits_for_a_replay_and_takes_its_events_once,
+    ),
+    "let a move go on": Mutation(
+        EVENTS,
+        "where sub_id = v_sub for key share;",
+        "where sub_id = v_sub;",
+        partial(MOVED_FIRST, end="commit"),
+    ),
+    "move beside a replay": Mutation(
+        "add_registration",
+        "for update of s;",
+        "for no key update of s;",
+        moves.test_move_back_waits_for_a_replay_whose_events_stay_as_retried_ones,
+    ),
+    "move beside a replay that waits": Mutation(
+        "register_consumer_at",
+        "null, x_tick_pos is not null)",
+        "null)",
+        partial(MOVED_FIRST, end="commit"),
+    ),
+    "move without a trace for an older snapshot": Mutation(
+        "register_consumer_at",
+        "update pgq.registration set sub_queue = sub_queue where sub_id = r.sub_id;",
+        "null;",
+        partial(
+            moves.test_replay_whose_snapshot_is_older_than_a_move_back_is_refused, how=moves.MOVE
+        ),
     ),
     "serve a reader by ticks": Mutation(
         BEGIN,

@@ -10,7 +10,7 @@ from tests.guarantees.cancelling import cancel, skip
 from tests.guarantees.lanes import KEYS, insert, runs
 from tests.guarantees.parking import insert_keyed, park, parked
 from tests.guarantees.replaying import INSERT, begin, call_of, replay, replay_later
-from tests.guarantees.seek import RETRIES, SEEK, fail, put_back, ticked
+from tests.guarantees.seek import RETRIES, fail, put_back, ticked
 from tests.guarantees.sessions import refused
 from tests.guarantees.stalling import REATTACH, detach, stall
 from tests.guarantees.workers import workers
@@ -231,22 +231,6 @@ def test_detached_consumer_gets_them_when_it_is_attached_again(db: Database) -> 
     db.main.one(REATTACH, False)
     put_back(db.main)
     assert db.main.drain() == ["a", "b", "z"]
-
-
-def test_seek_back_waits_for_a_replay_and_takes_its_events_once(db: Database) -> None:
-    db.queue()
-    start, end = ticked(db.main, "ab")
-    db.main.drain()
-    begin(db.main)
-    session, seeker = db.open(), db.open()
-    session.begin()
-    assert replay(session, [start, end]) == 2
-    call = seeker.later(SEEK, start, False)
-    wait_until_blocked(db.main.connection, seeker.pid)
-    session.commit()
-    assert call.result(timeout=30) == start
-    put_back(db.main)
-    assert db.main.drain() == ["a", "b"]
 
 
 @pytest.mark.parametrize("moved", [False, True], ids=["waiting", "moved"])

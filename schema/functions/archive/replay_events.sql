@@ -9,7 +9,8 @@
 -- - Events that the consumer has yet to get: those that its last tick does not see. Of lanes and
 --   workers the slowest one counts. tick_ids has the first tick that saw each event. A position is
 --   a tick that existed when the event was archived, so comparing numbers is exact. While the
---   registration is locked, the position can only advance: see seek_consumer.
+--   registration is locked, the position can only advance: who moves it back locks it for update,
+--   and updates it, see seek_consumer and register_consumer_at.
 -- - Events that wait in its retry queue, or are parked.
 -- - Events that its filter does not take. The filter of a batch lets all retried events pass.
 -- - Events that were cancelled for it or for all, as far as pgq.skipped_event still has them. Their
@@ -25,7 +26,7 @@
 -- Returns: how many events were inserted; null, and nothing was done, if the replay is at another
 --   position, or there is none.
 -- Raises: PQ002 not a subscriber; PQ009 arrays of different lengths; 40001 as check_snapshot, or in
---   REPEATABLE READ, another session was faster.
+--   REPEATABLE READ, another session was faster, or moved the consumer.
 -- Writes: key share lock pgq.registration; update pgq.replay; insert pgq.retry_queue; as
 --   check_snapshot.
 create or replace function pgq.replay_events(

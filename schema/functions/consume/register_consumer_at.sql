@@ -5,14 +5,15 @@
 -- tick, and a subscribed one stays where it is.
 --
 -- The queue's row is share-locked. A rotation and maint_ticks lock it for update, so neither can
--- count the consumers while one is coming, and then remove what that one starts from.
+-- count the consumers while one is coming, and then remove what that one starts from. A consumer
+-- that is moved is locked as in seek_consumer: see add_registration.
 --
 -- Returns: 1 new, 0 was subscribed.
 -- Raises: PQ001; PQ005 cannot reposition, or no ticks; PQ009 a bad consumer name; PQ020 a
 --   subconsumer or a lane has this name; 40001 in REPEATABLE READ, the queue rotated, another
 --   session moved the position, or as check_snapshot, mark_skips.
--- Writes: key share lock pgq.queue; as add_registration; insert pgq.position; as check_snapshot,
---   mark_skips, copy_skips, forget_parked.
+-- Writes: key share lock pgq.queue; as add_registration; update pgq.registration; insert
+--   pgq.position; as check_snapshot, mark_skips, copy_skips, forget_parked.
 create or replace function pgq.register_consumer_at(
     x_queue_name text, x_consumer_name text, x_tick_pos bigint)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -52,11 +53,14 @@ begin
     if v_marked then  -- before the name is locked, else two sessions could wait for each other
         perform pgq.mark_skips(-q.queue_id);
     end if;
-    r := pgq.add_registration(q.queue_id, x_consumer_name, null);
+    r := pgq.add_registration(q.queue_id, x_consumer_name, null, x_tick_pos is not null);
     if r.is_new or x_tick_pos is not null then
         if r.sub_parent is not null then
             perform pgq.raise_wrong_mode(x_queue_name, x_consumer_name,
                 coalesce(r.sub_mode, 'subconsumer'));
+        end if;
+        if not r.is_new then  -- else an older snapshot would not notice: see replay_events
+            update pgq.registration set sub_queue = sub_queue where sub_id = r.sub_id;
         end if;
         perform from pgq.registration where sub_parent = r.sub_id order by sub_id for update;
         if r.is_new then
