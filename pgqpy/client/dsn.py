@@ -32,6 +32,13 @@ NOTHING_NAMED = (
     "--dsn, a program pgqpy.connect(dsn), and both take libpq's PGHOST; `pgqpy demo` needs none"
 )
 
+# A server whose catalogue pg_class is locked accepts the connection, and then says nothing.
+NO_ANSWER = (
+    "check that the server runs, and host and port; if it answers in another database, look there "
+    "at pg_locks for a session that holds or awaits AccessExclusiveLock on a system catalogue of "
+    "this one (relation below 16384): pg_terminate_backend ends it"
+)
+
 
 def connect_parameters(
     dsn: str, chosen: Mapping[str, Any], defaults: Mapping[str, Any] = MappingProxyType({})
@@ -89,6 +96,8 @@ def connection_failed(exc: Exception, dsn: str) -> ConnectionFailed:
 
 
 def _remedy(exc: Exception, dsn: str) -> str:
+    if isinstance(exc, psycopg.errors.ConnectionTimeout):
+        return NO_ANSWER
     pgconn = exc.pgconn if isinstance(exc, psycopg.Error) else None
     if pgconn is not None and pgconn.needs_password:
         return "give a password, in PGPASSWORD or ~/.pgpass"
