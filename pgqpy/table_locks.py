@@ -1,8 +1,9 @@
-"""Sessions whose lock on a table of the engine holds up all others. No query here waits for them.
+"""Sessions whose lock on a table of the engine, or a system catalogue, holds up all others.
 
 A request for a strong lock waits for every session that uses the table, and all later sessions wait
 behind the request: a blockage. `create rule` and `create trigger` ask for such a lock before
-PostgreSQL checks their right, so any login that may look into the schema can stop all queues.
+PostgreSQL checks their right, so any login that may look into the schema can stop all queues. Any
+login at all can do so with a catalogue: pg_inherits stops what reads or truncates event tables.
 """
 
 from __future__ import annotations
@@ -25,18 +26,40 @@ if TYPE_CHECKING:
 
 MAX_NAMES = 3  # of tables, in a sentence
 
-# One row for each session at the head of a table's lock queue, with one session at the root of what
-# it waits for (itself, if it does not wait). pg_blocking_pids calls a prepared transaction 0.
-# Parameter: whether a lock counts for which nobody has waited for two seconds.
-BLOCKAGES: LiteralString = """
-    with recursive locked as materialized (
-        select l.relation, concat(n.nspname, '.', c.relname) as name, l.mode, l.granted,
-            coalesce(l.pid, 0) as pid, l.waitstart
-        from pg_locks l join pg_class c on c.oid = l.relation
-            join pg_namespace n on n.oid = c.relnamespace
-        where l.locktype = 'relation' and n.nspname in ('pgq', 'pgq_coop')
-            and l.database = (select oid from pg_database where datname = current_database())
-            and l.pid is distinct from pg_backend_pid()),
+_TABLES: LiteralString = """
+    select l.relation, concat(n.nspname, '.', c.relname) as name, l.mode, l.granted,
+        coalesce(l.pid, 0) as pid, l.waitstart
+    from own, pg_lock_status() l join pg_class c on c.oid = l.relation
+        join pg_namespace n on n.oid = c.relnamespace
+    where l.locktype = 'relation' and n.nspname in ('pgq', 'pgq_coop') and l.database = own.datid
+        and l.pid is distinct from own.pid
+"""
+# Oids below 16384 are PostgreSQL's. pg_class may be the locked table: it and its indexes are named
+# without a look into it, and functions stand for the views pg_locks and pg_stat_activity.
+# No statement of ours reads large objects or pg_subscription, which DDL locks by itself.
+_CATALOGUES: LiteralString = """
+    select l.relation, case when l.relation in (1259, 2662, 2663, 3455) then 'pg_catalog.pg_class'
+            else regexp_replace(l.relation::regclass::text, '^([^.]+)$', 'pg_catalog.\\1')
+            end as name,
+        l.mode, l.granted, coalesce(l.pid, 0) as pid, l.waitstart
+    from own, pg_lock_status() l
+    where l.locktype = 'relation' and l.relation < 16384
+        and l.relation not in (2613, 2995, 6100) and l.database in (0, own.datid)
+        and l.pid is distinct from own.pid
+"""
+
+
+def _blockages(locked: LiteralString) -> LiteralString:
+    """Return the query for what blocks these tables.
+
+    One row for each session at the head of a table's lock queue, with one session at the root of
+    what it waits for (itself, if it does not wait). A prepared transaction has 0 as its pid.
+    Parameter: whether a lock counts for which nobody has waited for two seconds.
+    """
+    return f"""
+    with recursive own as materialized (
+        select pid, datid from pg_stat_get_activity(pg_backend_pid())),
+    locked as materialized ({locked}),
     first as (
         select distinct on (relation) *
         from locked l
@@ -57,23 +80,29 @@ BLOCKAGES: LiteralString = """
     root as (
         select c.head, c.pid, count(*) over (partition by c.head) - 1 as more,
             row_number() over (partition by c.head order by a.xact_start, c.pid) as number
-        from chain c left join pg_stat_activity a on a.pid = c.pid
+        from chain c left join pg_stat_get_activity(null) a on a.pid = c.pid
         where cardinality(pg_blocking_pids(c.pid)) = 0),
     session (pid, role, application, address, prepared) as (
-        select pid, usename::text, application_name, host(client_addr), null from pg_stat_activity
+        select pid, pg_get_userbyid(usesysid)::text, application_name, host(client_addr), null
+        from pg_stat_get_activity(null)
         union all
-        (select 0, p.owner::text, null, null, p.gid
-         from pg_prepared_xacts p left join pg_locks l on l.transactionid = p.transaction
-            left join pg_locks r on r.virtualtransaction = l.virtualtransaction
+        (select 0, pg_get_userbyid(p.ownerid)::text, null, null, p.gid
+         from own join pg_prepared_xact() p on p.dbid = own.datid
+            left join pg_lock_status() l on l.transactionid = p.transaction
+            left join pg_lock_status() r on r.virtualtransaction = l.virtualtransaction
                 and r.pid is null and r.relation in (select relation from locked)
-         where p.database = current_database() order by r.relation is null, p.prepared limit 1))
+         order by r.relation is null, p.prepared limit 1))
     select h.names, h.mode, h.granted, r.more,
         s.pid, s.role, s.application, s.address, null::timestamptz, s.prepared,
         t.pid, t.role, t.application, t.address, null::timestamptz, t.prepared
     from head h join root r on r.head = h.pid and r.number = 1
         join session s on s.pid = h.pid join session t on t.pid = r.pid
     order by h.waited_for desc, h.pid
-"""
+    """  # noqa: S608  # our own query within our own
+
+
+BLOCKAGES = _blockages(_TABLES)
+CATALOGUE_BLOCKAGES = _blockages(_CATALOGUES)
 
 
 class Blockage(NamedTuple):
@@ -105,18 +134,20 @@ class Blockage(NamedTuple):
 
 
 class TableLocked(PgqError):
-    """Another session holds a lock on a table of the engine. The message says what ends it."""
+    """Another session locks a table of the engine or a catalogue. The message says what ends it."""
 
     sqlstate = LockNotAvailable.sqlstate
 
 
 def find_blockages(connection: Connection[Any], *, refused: bool) -> list[Blockage]:
-    """Return what holds up the sessions that use the engine's tables.
+    """Return what holds up the sessions that use catalogues or the engine's tables.
 
     `refused`: a statement was just refused for a lock. Else only waits of two seconds count.
     """
     with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = cursor.execute(BLOCKAGES, [refused]).fetchall()
+        rows = cursor.execute(CATALOGUE_BLOCKAGES, [refused]).fetchall()
+        if not rows:  # else this query may wait for a catalogue
+            rows = cursor.execute(BLOCKAGES, [refused]).fetchall()
     return [
         Blockage(names, mode, granted, _holder(fields[:6]), _holder(fields[6:]), more)
         for names, mode, granted, more, *fields in rows

@@ -126,6 +126,28 @@ def test_doctor_finds_a_lock_that_it_does_not_wait_for(
         assert each in said
 
 
+@pytest.mark.parametrize(
+    "command", [("queue", "list"), ("consumer", "list"), ("event", "peek", "orders")], ids=" ".join
+)
+def test_command_names_the_sessions_that_lock_pg_inherits(
+    run: Run, ask: Ask, command: tuple[str, ...]
+) -> None:
+    run("queue", "create", "orders")
+    sessions = ask("pg_inherits")
+    assert failed_with(run(*command), 1, *words("pg_catalog.pg_inherits", *sessions))
+
+
+def test_first_finding_of_doctor_is_a_lock_on_pg_inherits(run: Run, ask: Ask) -> None:
+    run("queue", "create", "orders")
+    sessions = ask("pg_inherits")
+    result = run("doctor")
+    assert result.exit_code == 1
+    first = result.stdout.splitlines()[0]
+    assert first.startswith("fail     lock")
+    for each in words("pg_catalog.pg_inherits", *sessions):
+        assert each in first
+
+
 def test_session_that_holds_the_lock_is_named_alone(
     run: Run, examine: Examine, connect: Connect
 ) -> None:

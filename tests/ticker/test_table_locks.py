@@ -8,8 +8,9 @@ from threading import Thread
 import psycopg
 import pytest
 
+from pgqpy.table_locks import find_blockages
 from pgqpy.ticker import periodic
-from tests.support.gates import wait_until_blocked
+from tests.support.gates import BLOCKED_SQL, wait_until_blocked
 from tests.support.waiting import eventually
 
 QUICK = {"health_limit": 1, "due_period": 0.1}
@@ -24,7 +25,11 @@ def stranger(connection):
 
 @contextmanager
 def all_wait_for(table, connect, connection, stranger):
-    """A request for the table's lock, by a session without rights, behind one of its own."""
+    """A request for the table's lock, by a session without rights, behind one of its own.
+
+    A table without a schema is a system catalogue.
+    """
+    name = table if "." in table else f"pg_catalog.{table}"
     reader = connect(application_name="reader", autocommit=False, **stranger)
     reader.execute(f"select from {table} where false")
     rider = connect(application_name="rider", **stranger)
@@ -34,7 +39,7 @@ def all_wait_for(table, connect, connection, stranger):
     wait_until_blocked(connection, head)
     try:
         yield (
-            f"all wait for {table}: rider, server process {head}, role pgqpy_test_stranger",
+            f"all wait for {name}: rider, server process {head}, role pgqpy_test_stranger",
             f"reader, server process {root}, role pgqpy_test_stranger",
             f"select pg_terminate_backend({root}) or select pg_terminate_backend({head})",
         )
@@ -88,12 +93,24 @@ def test_lock_that_stops_the_ticks_is_named(start, dsn, queue, connect, connecti
     assert "all wait for" not in str(daemon.healthz())
 
 
+@pytest.mark.parametrize("table", ["pgq.position", "pg_inherits"])
 def test_lock_that_stops_a_duty_is_named(
-    start, dsn, queue, connect, connection, stranger, monkeypatch
+    start, dsn, queue, connect, connection, stranger, monkeypatch, table
 ):
     monkeypatch.setitem(periodic.DUTY_SETTINGS, "lock_timeout", "50ms")
     daemon = start(dsn, gauge_period=0.1)
     daemon.wait_for("active")
-    with all_wait_for("pgq.position", connect, connection, stranger) as words:
+    with all_wait_for(table, connect, connection, stranger) as words:
         failing = daemon.wait_for("duty failing", duty="gauges")
         assert has(failing["error"], words)
+
+
+@pytest.mark.parametrize("table", ["pg_class", "pg_attribute", "pg_namespace"])
+def test_locked_catalogue_is_named_in_a_session_that_is_open(
+    connect, connection, stranger, tick_client, table
+):
+    """pg_class among them, which a query on the views pg_locks and pg_stat_activity may read."""
+    connection.execute(BLOCKED_SQL, [0])  # its catalogues are read now, not behind the lock
+    with all_wait_for(table, connect, connection, stranger) as words:
+        (found,) = find_blockages(tick_client.connection, refused=True)
+    assert has(f"{found}: {found.how_to_end}", words)
