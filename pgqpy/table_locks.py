@@ -8,7 +8,7 @@ login at all can do so with a catalogue: pg_inherits stops what reads or truncat
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from typing_extensions import LiteralString
 
 MAX_NAMES = 3  # of tables, in a sentence
+LOOK_ELSEWHERE = (
+    "look from another database of the server at pg_locks for a session that holds or awaits "
+    "AccessExclusiveLock on a system catalogue of this one (relation below 16384): "
+    "pg_terminate_backend ends it"
+)
 
 _TABLES: LiteralString = """
     select l.relation, concat(n.nspname, '.', c.relname) as name, l.mode, l.granted,
@@ -35,7 +40,8 @@ _TABLES: LiteralString = """
         and l.pid is distinct from own.pid
 """
 # Oids below 16384 are PostgreSQL's. pg_class may be the locked table: it and its indexes are named
-# without a look into it, and functions stand for the views pg_locks and pg_stat_activity.
+# without a look into it, and functions stand for the views pg_locks and pg_stat_activity. Even so a
+# session that has cached little reads pg_class to plan the query, and is refused: LOOK_ELSEWHERE.
 # No statement of ours reads large objects or pg_subscription, which DDL locks by itself.
 _CATALOGUES: LiteralString = """
     select l.relation, case when l.relation in (1259, 2662, 2663, 3455) then 'pg_catalog.pg_class'
@@ -161,11 +167,13 @@ def _holder(fields: list[Any]) -> Holder:
 
 def table_locked(connection: Connection[Any]) -> TableLocked | None:
     """Return an error that names the sessions, after a statement was refused for a lock."""
-    with suppress(psycopg.Error):
+    try:
         found = find_blockages(connection, refused=True)
-        if found:
-            return TableLocked(f"{found[0]}: {found[0].how_to_end}")
-    return None
+    except LockNotAvailable:
+        return TableLocked(f"all wait for a system catalogue: {LOOK_ELSEWHERE}")
+    except psycopg.Error:
+        return None
+    return TableLocked(f"{found[0]}: {found[0].how_to_end}") if found else None
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from pgqpy.errors import ConnectionFailed
+from pgqpy.table_locks import LOOK_ELSEWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,11 +34,7 @@ NOTHING_NAMED = (
 )
 
 # A server whose catalogue pg_class is locked accepts the connection, and then says nothing.
-NO_ANSWER = (
-    "check that the server runs, and host and port; if it answers in another database, look there "
-    "at pg_locks for a session that holds or awaits AccessExclusiveLock on a system catalogue of "
-    "this one (relation below 16384): pg_terminate_backend ends it"
-)
+NO_ANSWER = f"check that the server runs, and host and port; if it does, {LOOK_ELSEWHERE}"
 
 
 def connect_parameters(

@@ -69,7 +69,7 @@ async def test_locked_catalogue_that_lets_nobody_get_an_answer_is_told_of(
         finally:
             reader.rollback()
             asks.join()
-    assert "another database, look there at pg_locks" in message
+    assert "look from another database of the server at pg_locks" in message
     assert (pid,) in waiting
 
 

@@ -8,6 +8,7 @@ from threading import Thread
 import psycopg
 import pytest
 
+from pgqpy import table_locks
 from pgqpy.table_locks import find_blockages
 from pgqpy.ticker import periodic
 from tests.support.gates import BLOCKED_SQL, wait_until_blocked
@@ -111,6 +112,17 @@ def test_locked_catalogue_is_named_in_a_session_that_is_open(
 ):
     """pg_class among them, which a query on the views pg_locks and pg_stat_activity may read."""
     connection.execute(BLOCKED_SQL, [0])  # its catalogues are read now, not behind the lock
+    assert find_blockages(tick_client.connection, refused=False) == []  # the same
     with all_wait_for(table, connect, connection, stranger) as words:
         (found,) = find_blockages(tick_client.connection, refused=True)
     assert has(f"{found}: {found.how_to_end}", words)
+
+
+def test_catalogue_that_even_the_query_for_locks_needs_is_to_be_looked_for_elsewhere(
+    connect, connection, stranger, tick_client, monkeypatch
+):
+    monkeypatch.setattr(table_locks, "CATALOGUE_BLOCKAGES", table_locks.BLOCKAGES)  # reads pg_class
+    connection.execute(BLOCKED_SQL, [0])
+    with all_wait_for("pg_class", connect, connection, stranger):
+        error = table_locks.table_locked(tick_client.connection)
+    assert table_locks.LOOK_ELSEWHERE in str(error)
