@@ -41,14 +41,18 @@ class DueTicks:
         """Whether this round has another step."""
         return bool(self._queues or self._ranges)
 
+    def is_due(self, now: float) -> bool:
+        """Say whether a step would ask the server."""
+        return self.working or now >= self._next
+
     def step(self, statements: Statements, last_ticks: LastTicks, *, now: float) -> Ticked:
         """Do the next step of a round, or start one if it is time; `now` is monotonic seconds.
 
         Raises psycopg.Error, and ends the round, if the due queues cannot be read.
         """
+        if not self.is_due(now):
+            return NOTHING
         if not self.working:
-            if now < self._next:
-                return NOTHING
             self._ranges = last_ticks.bounds()
             self._next = now + self._period * max(1.0, len(self._ranges) / RANGES)
             self._found = set()

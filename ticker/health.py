@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+FAILED_RUNS = 2  # in a row, from which a duty counts as failing: a lock may delay one run
 SLOW_DUTY = 300.0  # seconds; a duty that never ends would stop rotation or retries unnoticed
 
 Role = Literal["connecting", "standby", "active", "refused"]
@@ -16,6 +17,7 @@ class Health:
     """The state of one database.
 
     The thread of its loop writes, other threads read; each field is read and written atomically.
+    The duties write `running` and `failed_runs`, each its own key.
     """
 
     database: str
@@ -27,6 +29,7 @@ class Health:
     alive_at: float = field(default_factory=time.monotonic)  # the last round of the loop
     failing: tuple[str, ...] = ()
     running: dict[str, float] = field(default_factory=dict)  # when each running duty began
+    failed_runs: dict[str, int] = field(default_factory=dict)  # how many in a row, by duty
 
     def polled(self, now: float) -> None:
         """Record a successful poll: changed queues were ticked, or (standby) the lock was tried."""
@@ -39,6 +42,7 @@ class Health:
         self.role, self.reason = role, reason
         if role != "active":
             self.failing = ()
+            self.failed_runs.clear()
         self.alive_at = time.monotonic()
 
     def poll_age(self, now: float) -> float:
@@ -48,6 +52,17 @@ class Health:
     def complete_poll_age(self, now: float) -> float:
         """Return the seconds since the last poll that ticked all changed queues."""
         return max(0.0, now - self.completed_at)
+
+    def duty_ran(self, duty: str, *, failed: bool) -> None:
+        """Record a run of a duty."""
+        if failed:
+            self.failed_runs[duty] = self.failed_runs.get(duty, 0) + 1
+        else:
+            self.failed_runs.pop(duty, None)
+
+    def failing_duties(self) -> list[str]:
+        """Return the duties whose last runs failed, sorted."""
+        return sorted(d for d, runs in self.failed_runs.copy().items() if runs >= FAILED_RUNS)
 
     def slow_duties(self, now: float) -> list[str]:
         """Return the duties that have been running for longer than SLOW_DUTY."""
@@ -62,6 +77,7 @@ class Health:
             "role": self.role,
             "last_poll_age_seconds": round(self.poll_age(now), 3),
             "failing_queues": list(self.failing),
+            "failing_duties": self.failing_duties(),
             "slow_duties": self.slow_duties(now),
             "reason": self.reason or (None if healthy else no_answer),
         }
@@ -70,11 +86,15 @@ class Health:
 def overall(states: list[Health], now: float, limit: float) -> tuple[int, dict[str, Any]]:
     """Return the HTTP status and body of /healthz: 200 only if every database is served.
 
-    Failing queues, and duties that do not end, make the status `degraded`, still with 200: a
-    restart of the daemon would not help them, and would interrupt the others.
+    Failing queues, and duties that fail or do not end, make the status `degraded`, still with 200:
+    a restart of the daemon would not help them, and would interrupt the others.
     """
     databases = {state.database: state.report(now, limit) for state in states}
     healthy = all(part["healthy"] for part in databases.values())
-    degraded = any(state.failing or state.slow_duties(now) for state in states)
+    degraded = any(
+        part[what]
+        for part in databases.values()
+        for what in ("failing_queues", "failing_duties", "slow_duties")
+    )
     status = "unhealthy" if not healthy else "degraded" if degraded else "ok"
     return 200 if healthy else 503, {"status": status, "databases": databases}

@@ -179,15 +179,20 @@ class TickLoop:
     def _tick_due(
         self, statements: Statements, state: TickState, due_ticks: DueTicks, now: float
     ) -> Ticked:
+        if not due_ticks.is_due(now):
+            return NOTHING
         try:
-            return due_ticks.step(statements, state.last_ticks, now=now)
+            done = due_ticks.step(statements, state.last_ticks, now=now)
         except psycopg.Error as exc:
             if statements.connection.closed:
                 raise
             locked = isinstance(exc, LockNotAvailable)
             error = table_locks.table_locked(statements.connection) if locked else None
             self._report.failed("due", error or exc)
+            self._health.duty_ran("due", failed=True)
             return NOTHING
+        self._health.duty_ran("due", failed=False)
+        return done
 
     def _rest(self, *, quiet: float, took: float, more: bool) -> None:
         rest = next_poll_interval(quiet, took, settings=self._settings, more=more) - took

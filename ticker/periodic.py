@@ -21,7 +21,7 @@ from pgqpy.client.schema_guard import check_schema
 from pgqpy.ticker.ages import UnknownAges
 from pgqpy.ticker.cron import CRON_PERIOD, Cron
 from pgqpy.ticker.gauges import NOTIFY_QUEUE, TICKER_LAG, SizesReader, read_gauges
-from pgqpy.ticker.maintenance import maint
+from pgqpy.ticker.maintenance import VacuumWarning, maint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -41,7 +41,8 @@ CLOCK_STEP = 2.0  # seconds: more than a clock is slewed by between two checks
 class Duty:
     """A function of a client that a timer calls while this daemon is active.
 
-    It has a session of its own. It never raises: failures go to the report.
+    It has a session of its own. It never raises: failures go to the report. `run` returns False if
+    a part of it failed, which it has reported.
     """
 
     name: str
@@ -63,14 +64,16 @@ class Duty:
             client = self._connected()
             with table_locks.named_locks(client.connection):
                 check_schema(client)
-                self.run(client)
+                complete = self.run(client) is not False
         except Exception as exc:  # noqa: BLE001  # a failing duty never stops the timer
             self._disconnect()
             # While the loop reconnects, it reports the failure: one line is enough.
             if health.role == "active" and not self.database.sessions.breaking:
                 report.failed(self.name, exc)
+                health.duty_ran(self.name, failed=True)
         else:
             report.forget(self.name)
+            health.duty_ran(self.name, failed=not complete)
             if self.period > KEEP_SESSION_UP_TO:
                 self._disconnect()
         finally:
@@ -164,9 +167,12 @@ def duties_of(database: Database) -> list[Duty]:
     """Return the periodic duties of one database."""
     settings, report, stopping = database.settings, database.report, database.stopping.is_set
 
-    def maintain(client: Client) -> None:
-        report.maintained(maint(client, stopping=stopping))
+    def maintain(client: Client) -> bool:
+        done = maint(client, stopping=stopping)
+        report.maintained(done)
         report.stalled(client.get_stalled_info())
+        # A warning of VACUUM stays for ever where autovacuum does the work.
+        return all(isinstance(exc, VacuumWarning) for _, exc in done.failures)
 
     entries = Cron()
 

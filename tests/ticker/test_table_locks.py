@@ -104,6 +104,14 @@ def test_lock_that_stops_a_duty_is_named(
     with all_wait_for(table, connect, connection, stranger) as words:
         failing = daemon.wait_for("duty failing", duty="gauges")
         assert has(failing["error"], words)
+        eventually(lambda: failing_duties(daemon) == ("degraded", ["gauges"]))
+    eventually(lambda: failing_duties(daemon) == ("ok", []))
+
+
+def failing_duties(daemon):
+    status, body = daemon.healthz()
+    ((_, database),) = body["databases"].items()
+    return body["status"] if status == 200 else status, database["failing_duties"]
 
 
 @pytest.mark.parametrize("table", ["pg_class", "pg_attribute", "pg_namespace"])
