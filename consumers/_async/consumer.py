@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +102,7 @@ class AsyncConsumer(BaseConsumer):
         self.__watch: HandlerWatch | None = None
         self.__losses, self.__pace = LossCounter(), Pace(self)
         self.__counts = ConsumerTotals()
-        self.__running = False
+        self.__running = threading.Lock()  # held from the beginning of a run to its end
         self.__worked = False  # a session of this run got as far as taking batches
         self.__lost = False  # a session of this run was lost
         self.__outage: Outage | None = Outage()
@@ -124,7 +125,7 @@ class AsyncConsumer(BaseConsumer):
 
     def outage(self) -> Outage | None:
         """Return since when and why run() cannot look for batches or may lose one; else None."""
-        if self.queues and self.__running:
+        if self.queues and self.__running.locked():
             return self.__sources.outage()
         session = self.__session
         ready = session is not None and session.ready
@@ -171,10 +172,10 @@ class AsyncConsumer(BaseConsumer):
             raise self.__handler_error
 
     def __begin(self) -> None:
-        if self.__running:
-            raise RuntimeError(f"this {type(self).__name__} runs already")
         check(self)  # an attribute may have been set since it was made
-        self.__running, self.__worked, self.__lost, self.__forked = True, False, False, False
+        if not self.__running.acquire(blocking=False):
+            raise RuntimeError(f"this {type(self).__name__} runs already")
+        self.__worked = self.__lost = self.__forked = False
         self.__careful = AsyncCareful(self, new_holder())
         forking.protect(self)
         self.__lock = lock_for(self, self.__lock)
@@ -183,9 +184,9 @@ class AsyncConsumer(BaseConsumer):
 
     def __end(self) -> None:
         forking.unprotect(self)
-        self.__running = False
         self.__outage = Outage()
         self.__stop.close()
+        self.__running.release()
         if self.__forked:
             raise RuntimeError(forking.FORKED)
 

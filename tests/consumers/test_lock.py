@@ -21,6 +21,7 @@ from tests.consumers.harness import (
     Maker,
     Queue,
     installed,
+    patched,
     private,
     short_grace,
 )
@@ -232,3 +233,16 @@ def test_a_stop_while_it_waits_for_its_own_session_is_told(stopped, log):
     eventually(lambda: "waiting for our lost session" in log.text)
     running.stop()
     assert client.connection.execute(HOLDER).fetchall() == [(None,)]
+
+
+def test_one_object_runs_once_though_two_threads_begin_at_the_same_time(queue, make):
+    both = threading.Barrier(2)
+    consumer = make.consumer(lambda event: None)
+    with patched("consumer.check", lambda _consumer: both.wait(30)):
+        runs = [make.run(consumer) for _ in range(2)]
+        eventually(lambda: any(run.error for run in runs))
+    assert [str(run.error) for run in runs if run.error] == [
+        f"this {type(consumer).__name__} runs already"
+    ]
+    queue.insert("a")
+    queue.wait_until_finished()

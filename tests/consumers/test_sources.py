@@ -15,15 +15,16 @@ from tests.support.waiting import eventually
 
 def test_a_thread_that_asks_while_run_begins_gets_the_queues_that_run(queue, make, monkeypatch):
     kind = AsyncSources if make.asynchronous else Sources
-    make_one, entered, both = kind._make, threading.Event(), [True, True]
+    make_one, entered = kind._make, threading.Event()
+
+    def both_run(sources):
+        return [private(each, "running").locked() for each in sources._each] == [True, True]
 
     def late_for_the_asker(sources, name):
         if threading.current_thread() is asker and not entered.is_set():
             entered.set()
             with suppress(AssertionError):  # run() waits for it, or it would come when all run
-                eventually(
-                    lambda: [private(each, "running") for each in sources._each] == both, 0.3
-                )
+                eventually(lambda: both_run(sources), 0.3)
         return make_one(sources, name)
 
     monkeypatch.setattr(kind, "_make", late_for_the_asker)
