@@ -155,6 +155,18 @@ def test_maint_positions_keeps_the_position(queue, sql, rows):
     assert rows("select * from pgq.subscription") == before
 
 
+def test_maint_positions_waits_for_no_row_that_is_deleted_just_now(queue, sql, rows, connect):
+    finish_all(sql)
+    unregistering = connect(autocommit=False)
+    unregistering.execute("select pgq.unregister_consumer('q', 'c')")
+    sql("set lock_timeout = '2s'")
+    assert sql("select pgq.maint_positions()") == 0
+    unregistering.rollback()
+    assert len(rows("select from pgq.position")) > 1
+    assert sql("select pgq.maint_positions()") == 0
+    assert len(rows("select from pgq.position")) == 1
+
+
 def test_maint_positions_keeps_an_open_batch(queue, sql):
     sql("select pgq.tick_queue('q')")
     batch = sql("select pgq.next_batch('q', 'c')")

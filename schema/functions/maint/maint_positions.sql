@@ -5,6 +5,9 @@
 -- larger than the positions need, it is compacted instead (see compact_positions), unless an open
 -- transaction uses it.
 --
+-- A row that another session deletes just now is left to it: a wait could deadlock with an
+-- unregister_consumer, which deletes in another order.
+--
 -- Returns: 0, done (1 would ask for another call, see maint_operations).
 -- Writes: delete pgq.position; as compact_positions.
 create or replace function pgq.maint_positions()
@@ -16,10 +19,17 @@ begin
             and pgq.compact_positions() then
         return 0;
     end if;
-    delete from pgq.position old
-     using pgq.current_position newest
-     where old.pos_sub = newest.sub_id and old.pos_no < newest.pos_no;
-    delete from pgq.position where pos_sub not in (select sub_id from pgq.registration);
+    delete from pgq.position
+     where ctid = any (array(
+            select old.ctid
+              from pgq.position old join pgq.current_position newest on newest.sub_id = old.pos_sub
+             where old.pos_no < newest.pos_no
+               for update of old skip locked));
+    delete from pgq.position
+     where ctid = any (array(
+            select ctid from pgq.position
+             where pos_sub not in (select sub_id from pgq.registration)
+               for update skip locked));
     return 0;
 end $$;
 comment on function pgq.maint_positions() is 'Deletes old rows of the position log.';
