@@ -6,6 +6,7 @@ import codecs
 import csv
 import json
 import sys
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -81,7 +82,9 @@ def read_json_lines(lines: TextLines, default_type: str | None = None) -> Iterat
         if not line.strip():
             continue
         try:
-            found = json.loads(line, parse_constant=_no_constant)
+            found = json.loads(
+                line, parse_constant=_no_constant, parse_float=_number, object_pairs_hook=_object
+            )
         except (ValueError, RecursionError) as exc:
             raise BadLine(lines.number, f"not JSON: {exc}") from exc
         if not isinstance(found, dict):
@@ -134,6 +137,22 @@ def _event(found: Record, line: int, default_type: str | None) -> Record:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if Decimal(repr(number)) != Decimal(text):
+        raise ValueError(f"the number {text} would lose digits: write it, or data, as a string")
+    return number
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Record:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has the name {twice!r} twice")
+    return found
 
 
 def with_progress(events: Iterator[Record]) -> Iterator[Record]:
