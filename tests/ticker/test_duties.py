@@ -130,36 +130,6 @@ def test_operation_that_fails_does_not_stop_the_others(client, connection, queue
     assert connection.execute("select * from public.calls").fetchall() == [(queue,)]
 
 
-def test_maintenance_of_which_a_part_fails_each_time_counts_as_failing(dsn, connection, queue):
-    connection.execute(
-        "create function public.broken(text) returns int language plpgsql as"
-        " $$ begin raise exception 'no'; end $$"
-    )
-    connection.execute("update pgq.queue set queue_extra_maint = array['public.broken']")
-    health, sessions = Health("shop", role="active"), Sessions()
-    duty = duty_of(dsn, "maint", TickerMetrics(), sessions=sessions, health=health)
-    duty()
-    assert health.failing_duties() == []  # a lock may delay one run
-    duty()
-    assert health.failing_duties() == ["maint"]
-    connection.execute("update pgq.queue set queue_extra_maint = null")
-    duty()
-    assert health.failing_duties() == []
-    sessions.close()
-
-
-def test_due_queues_that_cannot_be_read_count_as_a_failing_duty(start, dsn, connection, queue):
-    connection.execute("alter function pgq.ticker_due rename to hidden")
-    daemon = start(dsn, due_period=0.1)
-
-    def due_fails():
-        return "'failing_duties': ['due']" in str(daemon.healthz())
-
-    eventually(due_fails)
-    connection.execute("alter function pgq.hidden rename to ticker_due")
-    eventually(lambda: daemon.healthz()[1]["status"] == "ok")
-
-
 def test_operation_is_called_again_while_it_returns_one(client, connection, queue):
     connection.execute("create sequence public.calls")
     connection.execute(

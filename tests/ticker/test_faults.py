@@ -6,8 +6,7 @@ import structlog
 
 import pgqpy
 from pgqpy import install
-from pgqpy.errors import ConnectionFailed
-from pgqpy.ticker import Ticker, periodic, session
+from pgqpy.ticker import Ticker
 from pgqpy.ticker.settings import TickerSettings
 from tests.support.gates import shut_gate
 from tests.support.waiting import eventually
@@ -250,30 +249,6 @@ def test_duty_that_does_not_end_is_logged(dsn, client, connection, connect, queu
             eventually(lambda: ticker.health()[1]["status"] == "ok")
         finally:
             ticker.stop()
-
-
-def test_duty_that_gets_no_connection_is_in_healthz_until_it_gets_one(
-    start, dsn, queue, monkeypatch
-):
-    """The loop keeps its session meanwhile, and ticks."""
-    connect = session.open_client
-
-    def no_answer(dsn, settings, **options):
-        if settings is periodic.DUTY_SETTINGS:
-            raise ConnectionFailed("connection timeout expired")
-        return connect(dsn, settings, **options)
-
-    monkeypatch.setattr(session, "open_client", no_answer)
-    daemon = start(dsn, gauge_period=0.1, maint_period=0.1, cron=False)
-
-    def state():
-        status, body = daemon.healthz()
-        ((_, database),) = body["databases"].items()
-        return status, body["status"], database["failing_duties"]
-
-    eventually(lambda: state() == (200, "degraded", ["gauges", "maint"]))
-    monkeypatch.setattr(session, "open_client", connect)
-    eventually(lambda: state() == (200, "ok", []))
 
 
 def degraded(ticker):

@@ -1,0 +1,69 @@
+"""Duties that fail each time: /healthz lists them until they work again."""
+
+from __future__ import annotations
+
+from threading import Event
+
+from pgqpy.errors import ConnectionFailed
+from pgqpy.ticker import logs, periodic, session
+from pgqpy.ticker.health import Health
+from pgqpy.ticker.logs import Report
+from pgqpy.ticker.metrics import TickerMetrics
+from pgqpy.ticker.settings import TickerSettings
+from tests.support.waiting import eventually
+
+
+def test_maintenance_of_which_a_part_fails_each_time_counts_as_failing(dsn, connection, queue):
+    connection.execute(
+        "create function public.broken(text) returns int language plpgsql as"
+        " $$ begin raise exception 'no'; end $$"
+    )
+    connection.execute("update pgq.queue set queue_extra_maint = array['public.broken']")
+    health, sessions = Health("shop", role="active"), session.Sessions()
+    report = Report("shop", logs.make_logger(TickerSettings()), TickerMetrics())
+    database = session.Database(dsn, TickerSettings(), health, report, sessions, Event())
+    (duty,) = (each for each in periodic.duties_of(database) if each.name == "maint")
+    duty()
+    assert health.failing_duties() == []  # a lock may delay one run
+    duty()
+    assert health.failing_duties() == ["maint"]
+    connection.execute("update pgq.queue set queue_extra_maint = null")
+    duty()
+    assert health.failing_duties() == []
+    sessions.close()
+
+
+def test_due_queues_that_cannot_be_read_count_as_a_failing_duty(start, dsn, connection, queue):
+    connection.execute("alter function pgq.ticker_due rename to hidden")
+    daemon = start(dsn, due_period=0.1)
+
+    def due_fails():
+        return "'failing_duties': ['due']" in str(daemon.healthz())
+
+    eventually(due_fails)
+    connection.execute("alter function pgq.hidden rename to ticker_due")
+    eventually(lambda: daemon.healthz()[1]["status"] == "ok")
+
+
+def test_duty_that_gets_no_connection_is_in_healthz_until_it_gets_one(
+    start, dsn, queue, monkeypatch
+):
+    """The loop keeps its session meanwhile, and ticks."""
+    connect = session.open_client
+
+    def no_answer(dsn, settings, **options):
+        if settings is periodic.DUTY_SETTINGS:
+            raise ConnectionFailed("connection timeout expired")
+        return connect(dsn, settings, **options)
+
+    monkeypatch.setattr(session, "open_client", no_answer)
+    daemon = start(dsn, gauge_period=0.1, maint_period=0.1, cron=False)
+
+    def state():
+        status, body = daemon.healthz()
+        ((_, database),) = body["databases"].items()
+        return status, body["status"], database["failing_duties"]
+
+    eventually(lambda: state() == (200, "degraded", ["gauges", "maint"]))
+    monkeypatch.setattr(session, "open_client", connect)
+    eventually(lambda: state() == (200, "ok", []))
