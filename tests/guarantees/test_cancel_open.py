@@ -154,6 +154,33 @@ def test_event_that_was_cancelled_before_its_batch_was_opened_stays_cancelled(
     assert states(db.main, event) == ["cancelled"]
 
 
+def test_copy_that_a_seek_has_dropped_is_in_no_open_batch(db: Database) -> None:
+    event, main, batch = open_retried(db, "plain")
+    main.finish(batch)
+    main.one(MOVE)
+    main.tick()
+    main.one("select tick_id from pgq.seek_consumer('q', 'c', 1)")
+    retry(main, main.next(), "a")
+    main.finish(main.one("select pgq.next_batch('q', 'c')"))
+    assert main.data(main.next()) == []
+    assert states(main, event) == ["cancelled"]
+    assert main.one(WAITS) == 0
+
+
+def test_event_that_the_filter_does_not_take_any_more_is_in_no_open_batch(db: Database) -> None:
+    db.queue()
+    main, event = db.main, db.main.insert("a")
+    main.one("select pgq.insert_event('q', 'u', 'b')")
+    main.tick()
+    retry(main, batch := main.next(), "a")
+    main.finish(batch)
+    main.one("select pgq.set_consumer_filter('q', 'c', '{\"types\": [\"u\"]}')")
+    main.one("select pgq.register_consumer_at('q', 'c', 1)")
+    assert main.data(main.next()) == ["b"]
+    assert states(main, event) == ["cancelled"]
+    assert main.one(WAITS) == 0
+
+
 @pytest.mark.parametrize("released", [True, False])
 def test_event_of_a_stage_counts_from_its_release(db: Database, *, released: bool) -> None:
     db.queue()

@@ -75,6 +75,18 @@ MUTATIONS = {
         "false and",
         opened.test_event_that_was_cancelled_before_its_batch_was_opened_stays_cancelled,
     ),
+    "take a dropped copy for open": Mutation(
+        "find_open_ids",
+        "where ev_id > above and",
+        "where false and",
+        opened.test_copy_that_a_seek_has_dropped_is_in_no_open_batch,
+    ),
+    "take for open what the filter does not take": Mutation(
+        "find_open_ids",
+        "pgq.filter_sql(v_filter - 'lane')",
+        "null",
+        opened.test_event_that_the_filter_does_not_take_any_more_is_in_no_open_batch,
+    ),
     "take a stage that waits for open": Mutation(
         "find_open_ids",
         "else stage_released_by end",

@@ -1,6 +1,7 @@
--- Of some events, those that an open batch still has: its end tick sees them and its start tick
--- does not, they were not cancelled before, and nobody has finished them. So they come again when
--- the batch is given again. Parts of a cut range that are not handed out yet count as open. Of a
+-- Of some events, those that an open batch still has, as range_sql finds them: its end tick sees
+-- them and its start tick does not, the filter takes them, they were not cancelled before, and no
+-- seek has dropped the copy. And nobody has finished them. So they come again when the batch is
+-- given again. Parts of a cut range that are not handed out yet count as open. Of a
 -- batch of take_parked, those of its events that are parked still.
 -- Parameters: p: the position of a consumer, a lane or a worker. i_ids: the events. i_events: as
 --   find_events_by_id returns them, since before the batch was opened.
@@ -12,6 +13,9 @@ returns bigint[] language plpgsql set enable_seqscan = off set enable_bitmapscan
 set jit = off set max_parallel_workers_per_gather = 0 as $$
 declare
     v_owner constant int := coalesce(p.sub_parent, p.sub_id);
+    r constant pgq.registration := (select o from pgq.registration o where o.sub_id = v_owner);
+    v_filter constant jsonb :=
+        case when p.sub_mode = 'lane' then p.sub_filter else r.sub_filter end;
     v_start txid_snapshot;
     v_end txid_snapshot;
     v_open bigint[];
@@ -36,14 +40,19 @@ begin
          cross join lateral (
                 select case when stage_txid is null then ev_txid
                            else stage_released_by end) v (txid)
-         where (ev_owner is null or ev_owner = $3) and %s
+         where (ev_owner is null and %s or ev_owner = $3 and not exists (
+                select from unnest($6, $7) d (dropped, above)
+                 where ev_id > above and txid_visible_in_snapshot(ev_txid, dropped)))
+           and %s
            and txid_visible_in_snapshot(v.txid, $4) is not true
            and txid_visible_in_snapshot(v.txid, $5)
            and not exists (
                 select from pgq.skipped_event
                  where skip_sub = $3 and skip_txid = ev_txid and skip_id = ev_id)$sql$,
-        coalesce(pgq.lane_sql(p.sub_filter -> 'lane'), 'true'))
-        into v_open using i_events, p.sub_queue, v_owner, v_start, v_end;
+        coalesce(pgq.filter_sql(v_filter - 'lane'), 'true'),
+        coalesce(pgq.lane_sql(v_filter -> 'lane'), 'true'))
+        into v_open using i_events, p.sub_queue, v_owner, v_start, v_end, r.sub_dropped,
+            r.sub_dropped_above;
     return array(
         select id from unnest(v_open) id
          where (id > p.pos_from) is not false and (id <= p.pos_to) is not false
