@@ -137,6 +137,18 @@ def test_command_names_the_sessions_that_lock_pg_inherits(
     assert failed_with(run(*command), 1, *words("pg_catalog.pg_inherits", *sessions))
 
 
+@pytest.mark.parametrize("table", ["pg_proc", "pg_namespace", "pg_type"])
+def test_command_says_where_to_look_while_it_gets_no_session(
+    run: Run, connect: Connect, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    monkeypatch.setattr("pgqpy.client._sync.open.LOCK_TIMEOUT", "50ms")
+    locker = connect(autocommit=False)
+    locker.execute(f"lock table {table} in access exclusive mode".encode())
+    result = run("queue", "list")
+    locker.rollback()
+    assert failed_with(result, 1, "lock timeout", "pg_stat_activity")
+
+
 def test_first_finding_of_doctor_is_a_lock_on_pg_inherits(run: Run, ask: Ask) -> None:
     run("queue", "create", "orders")
     sessions = ask("pg_inherits")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 AnyAsyncConnection = TypeVar("AnyAsyncConnection", bound=Connection[Any])
 
+LOCK_TIMEOUT = "5s"  # while a session begins
 CLIENTS = 3  # that look, behind a pooler, whether they get the session of another one
 SHARED = (
     "behind a pooler in transaction mode, which shares sessions between its clients: connect "
@@ -114,8 +115,11 @@ def _set_up(
     """
     query = set_query(settings, connection.info.server_version, pid)
     # Where the default is SERIALIZABLE, a query would be refused on a standby.
-    text = f"begin isolation level read committed; {query}; {owners}; commit"
+    # No query comes before the timeout: it would wait for a catalogue that somebody has locked.
+    timeout = f"set local lock_timeout = '{LOCK_TIMEOUT}'"
+    text = f"begin isolation level read committed; {timeout}; {query}; {owners}; commit"
     cursor = connection.execute(text.encode(), prepare=False)
+    cursor.nextset()
     cursor.nextset()
     row = cursor.fetchone()
     cursor.nextset()
