@@ -48,6 +48,14 @@ BLOCKERS: LiteralString = f"""
     select l.* from ({_LOCKS}) l
     where l.granted or l.exclusive and l.class in (7366514, 7366515)
 """  # noqa: S608  # our own query within our own
+# The transactions that write or lock rows: xmax of a row that they hold, and Holder's first fields.
+TRANSACTIONS: LiteralString = """
+    select l.transactionid, json_build_array(a.pid, coalesce(a.usename, p.owner),
+        a.application_name, host(a.client_addr), null, p.gid) as locker
+    from pg_locks l left join pg_stat_activity a on a.pid = l.pid
+        left join pg_prepared_xacts p on p.transaction = l.transactionid
+    where l.locktype = 'transactionid' and l.granted
+"""
 # The sessions that run consumers. A running Consumer holds the lock of its subscription.
 RUNNING: LiteralString = f"""
     select q.queue_name, c.co_name as consumer_name, h.pid, h.application,
