@@ -8,8 +8,6 @@ called `run()` counts.
 from __future__ import annotations
 
 import asyncio
-import math
-import time
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -48,9 +46,12 @@ async def run_in_own_task_async(
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError as cancelled:
+            # anyio repeats its own in each turn of the loop, with its text. The second one would
+            # break off what a handler shields, and what tells the end of the run.
+            if request is None or not cancelled.args or cancelled.args != request.args:
+                task.cancel()
             request = request or cancelled
             stop()
-            task.cancel()
     error = asyncio.CancelledError() if task.cancelled() else task.result()
     if request is not None:
         raise request from error
@@ -58,34 +59,6 @@ async def run_in_own_task_async(
         raise error
     if error is not None:
         raise RuntimeError(CANCELLED) from error
-
-
-def shielded(work: Callable[[], None], _timeout: float) -> None:
-    """Run it: a thread is not cancelled."""
-    work()
-
-
-async def shielded_async(work: Callable[[], Awaitable[None]], timeout: float) -> None:
-    """Run it to its end; whoever is cancelled meanwhile waits for that, `timeout` seconds at most.
-
-    A cancel scope of anyio cancels a task again and again, until the task has left the scope.
-    """
-    task = asyncio.create_task(_error_of(work))
-    request: asyncio.CancelledError | None = None
-    left = deadline = math.inf
-    while not task.done() and left > 0:
-        try:
-            await asyncio.wait([task], timeout=None if request is None else left)
-        except asyncio.CancelledError as cancelled:
-            if request is None:
-                request, deadline = cancelled, time.monotonic() + timeout
-        left = deadline - time.monotonic()
-    task.cancel()
-    if request is not None:
-        raise request
-    error = task.result()
-    if error is not None:
-        raise error
 
 
 async def _error_of(work: Callable[[], Awaitable[None]]) -> BaseException | None:

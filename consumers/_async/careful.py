@@ -7,14 +7,12 @@ when it ends in order (end_run).
 from __future__ import annotations
 
 import logging
-from contextlib import asynccontextmanager, suppress
-from functools import partial
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 
 from pgqpy.calls import consume
-from pgqpy.consumers import own_task
 from pgqpy.consumers._async.session import NO_DISK_WAIT
 from pgqpy.consumers.handlers import HANDLER_ERRORS, ProcessDied
 from pgqpy.consumers.holder import is_gone
@@ -27,7 +25,7 @@ from pgqpy.records import RunState
 from pgqpy.texts import describe
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Awaitable, Callable
 
     from pgqpy.calls import Call
     from pgqpy.consumers._async.session import AsyncSession
@@ -218,28 +216,24 @@ class AsyncCareful:
         text = "consumer %s of queue %s: no unclean end since, events are handled in %s"
         logger.info(text, self._consumer.name, self._consumer.queue, parts)
 
-    @asynccontextmanager
-    async def orderly_end(self) -> AsyncIterator[None]:
-        """After the block, tell that the run has ended in order, unless a session has told it.
+    async def to_orderly_end(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do the work. Then tell that the run has ended in order, unless a session has told it.
 
         MemoryError and SystemExit are no orderly ends: an event may be the cause.
         """
         try:
-            yield
+            await work()
         except MemoryError:
             raise
         except HANDLER_ERRORS:
-            await own_task.shielded_async(self._end_late, LateEnd.timeout)
+            await self._end_late()
             raise
-        await own_task.shielded_async(self._end_late, LateEnd.timeout)
+        await self._end_late()
 
     async def end(self, session: AsyncSession) -> None:
         """Tell that the run ends in order, if it has begun and the session still works."""
         if session.lost or session is not self._session or self._dsn is None:
             return
-        await own_task.shielded_async(partial(self._tell_end, session), LateEnd.timeout)
-
-    async def _tell_end(self, session: AsyncSession) -> None:
         try:
             await _send(session, self._end_call())
         except ConsumerNotFound:

@@ -155,13 +155,16 @@ class Consumer(BaseConsumer):
         and ConnectionFailed when it cannot start, and with `on_error = "stop"` the exception of the
         handler. SystemExit and KeyboardInterrupt of a handler end it too; the batch stays open.
         """
-        self.__begin()
-        self.__handler_error = None
+        check(self)  # an attribute may have been set since it was made
+        if not self.__running.acquire(blocking=False):
+            raise RuntimeError(f"this {type(self).__name__} runs already")
         try:
+            self.__begin()
             with stop_on_signals(self.__stop_on_signal), watch_handlers(self) as self.__watch:
-                with self.__careful.orderly_end():
-                    work = self.__sources.run if self.queues else self.__reconnect_and_serve
-                    own_task.run_in_own_task(work, partial(Consumer.stop, self))
+                work = self.__sources.run if self.queues else self.__reconnect_and_serve
+                own_task.run_in_own_task(
+                    partial(self.__careful.to_orderly_end, work), partial(Consumer.stop, self)
+                )
         except StopRequested:
             pass
         except HandlerFailed as failure:
@@ -172,11 +175,8 @@ class Consumer(BaseConsumer):
             raise self.__handler_error
 
     def __begin(self) -> None:
-        check(self)  # an attribute may have been set since it was made
-        if not self.__running.acquire(blocking=False):
-            raise RuntimeError(f"this {type(self).__name__} runs already")
         self.__worked = self.__lost = self.__forked = False
-        self.__careful = Careful(self, new_holder())
+        self.__handler_error, self.__careful = None, Careful(self, new_holder())
         forking.protect(self)
         self.__lock = lock_for(self, self.__lock)
         self.__lock.run = (self.__careful.holder, self.key)

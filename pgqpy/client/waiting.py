@@ -61,10 +61,14 @@ def to_the_end(work: Callable[[], None]) -> None:
 
 
 async def to_the_end_async(work: Callable[[], Awaitable[None]]) -> None:
-    """Do the work. If the task is cancelled meanwhile, the work is done first."""
+    """Do the work. If the task is cancelled meanwhile, once or again, the work is done first."""
     task = asyncio.ensure_future(work())
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
+    request: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as cancelled:
+            request = request or cancelled
+    if request is not None:
+        raise request
+    task.result()

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
-from contextlib import closing
 from datetime import timedelta
 
-import anyio
 import pytest
 
 from pgqpy.consumers import AsyncConsumer
 from pgqpy.records import Event
 from tests.consumers.harness import CONSUMER, QUEUE, private
 from tests.support.waiting import eventually
-
-HOLDER = "select pos_holder from pgq.current_position"  # the token of a run that has not ended
 
 
 class Gated(AsyncConsumer):
@@ -88,28 +83,6 @@ async def test_a_handler_that_cancels_the_task_of_a_later_handler_is_an_error(qu
     queue.insert("a")
     with pytest.raises(RuntimeError, match="cancel the task that called run"):
         await asyncio.wait_for(LeavesATimer(dsn).run(), 30)
-
-
-async def test_a_cancel_scope_of_anyio_knows_the_cancellation_of_run_for_its_own():
-    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
-        consumer = Gated(f"host=127.0.0.1 port={silent.getsockname()[1]}")
-        with anyio.move_on_after(0.2) as scope:
-            await consumer.run()
-    assert scope.cancelled_caught
-
-
-@pytest.mark.parametrize("kind", [Gated, TransactionalGated])
-async def test_a_run_that_anyio_cancels_again_and_again_ends_in_order(queue, dsn, connection, kind):
-    connection.execute("create table effect (data text)")
-    consumer = kind(dsn)
-    queue.insert("a")
-    async with anyio.create_task_group() as group:
-        group.start_soon(consumer.run)
-        await asyncio.wait_for(consumer.entered.wait(), 30)
-        assert connection.execute(HOLDER).fetchone() != (None,)
-        group.cancel_scope.cancel()
-    assert connection.execute(HOLDER).fetchone() == (None,)
-    assert queue.pending() > 0
 
 
 async def test_cancelling_a_wait_ends_run(queue, dsn):
