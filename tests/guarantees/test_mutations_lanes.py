@@ -82,7 +82,7 @@ MUTATIONS = {
     "read the ticks before a repair has ended": Mutation(
         "take_lane",
         "perform pgq.lock_event_tables(i_queue_name);",
-        "",
+        "null;",
         partial(repair.test_look_that_waits_for_a_repair_skips_no_event, looked=True),
     ),
     "open what another run has opened": Mutation(

@@ -6,9 +6,9 @@
 --
 -- The first look takes no lock of a lane. A claim locks the lane alone. A lane that another session
 -- has locked is skipped: that one claims or finishes it just now. While lanes are being changed
--- (set_lanes), only the old ones are given out, up to their stop tick. The event tables are locked
--- before the ticks are read: a repair replaces the snapshots of ticks and the txids of events, and
--- by the old snapshots a look would find no event.
+-- (set_lanes), only the old ones are given out, up to their stop tick. If there is a tick for a
+-- lane, the event tables are locked before its snapshot is read: a repair replaces the snapshots of
+-- ticks and the txids of events, and by an old snapshot a look would find no event.
 --
 -- Parameters: i_holder: the run; its session holds the advisory lock (7366516,
 --   hashtext(i_holder)), or it names a lease. i_wanted: see find_lane_tick. i_key: the key that the
@@ -39,6 +39,8 @@ declare
     v_seen pgq.current_position;
     v_changing boolean;  -- old lanes are there
     v_before boolean;
+    v_last bigint;
+    v_locked boolean := false;  -- the event tables
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.raise_wrong_isolation('take_lane');
@@ -78,13 +80,18 @@ begin
                 hint = 'run it with the key of its lanes: pgq.set_lanes';
         end if;
         busy := 0;
-        perform pgq.lock_event_tables(i_queue_name);
+        v_last := (select max(tick_id) from pgq.tick where tick_queue = p.sub_queue);
         for v_seen in
             select * from pgq.current_position
              where sub_parent = p.sub_id and (sub_stop_tick is not null or not v_changing)
              order by pos_last_tick, pos_holder is distinct from i_holder,
                    hashint4(sub_id # hashtext(i_holder))
         loop
+            continue when v_seen.pos_batch is null and v_seen.pos_last_tick = v_last;
+            if v_seen.pos_batch is null and not v_locked then
+                perform pgq.lock_event_tables(i_queue_name);
+                v_locked := true;
+            end if;
             s := pgq.open_lane(v_seen, i_holder, i_lease, i_dead_interval, i_min_lag,
                 i_min_count, i_min_interval, i_wanted, p.sub_filter);
             exit when s.sub_id is not null;
