@@ -14,7 +14,6 @@ import asyncio
 import os
 import select
 import selectors
-import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +25,8 @@ FORKED = (
     "end the child in the handler, or make a consumer of its own in it"
 )
 
-# Each running consumer, with the selector of the loop that it runs in.
-_running: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+# By its id each running consumer, which may be equal to another one, and its loop's selector.
+_running: dict[int, tuple[Any, Any]] = {}
 
 
 def protect(consumer: BaseConsumer) -> None:
@@ -35,21 +34,16 @@ def protect(consumer: BaseConsumer) -> None:
     selector = None
     with suppress(RuntimeError):  # no loop runs
         selector = getattr(asyncio.get_running_loop(), "_selector", None)  # it has no public name
-    _running[consumer] = selector
+    _running[id(consumer)] = consumer, selector
 
 
 def unprotect(consumer: BaseConsumer) -> None:
     """End the protection; doing it twice is safe."""
-    _running.pop(consumer, None)
-
-
-def is_protected(consumer: BaseConsumer) -> bool:
-    """Whether the consumer runs, in this process."""
-    return consumer in _running
+    _running.pop(id(consumer), None)
 
 
 def _close_in_child() -> None:
-    for consumer, selector in list(_running.items()):
+    for consumer, selector in list(_running.values()):
         fd = consumer.after_fork()
         if fd is not None:
             dead = os.open(os.devnull, os.O_RDWR)

@@ -7,7 +7,6 @@ from difflib import get_close_matches
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from pgqpy.consumers import forking
 from pgqpy.consumers.retry import RetryPolicy, seconds
 from pgqpy.consumers.setting_values import CHECKS, KEYS, layers
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 HANDLERS = ("process_event", "process_batch")
 # What a run holds, and where, depends on these.
 FIXED = ("queue", "queues", "name", "transactional", "shared", "lanes", "lease", "key")
+_fixed: dict[int, dict[str, object]] = {}  # by the id of each consumer that runs: see fix
 
 
 class ConsumerSettings(TypedDict, total=False):
@@ -108,7 +108,7 @@ class BaseConsumer:
 
     def __setattr__(self, key: str, value: object) -> None:
         """Set an attribute. Raises AttributeError for one of FIXED while the consumer runs."""
-        if key in FIXED and forking.is_protected(self):
+        if key in FIXED and id(self) in _fixed:
             raise AttributeError(
                 f"{type(self).__name__}.{key} cannot be set while the consumer runs: set it before "
                 "run(), or make another consumer"
@@ -130,6 +130,22 @@ class BaseConsumer:
 SETTINGS = tuple(
     key for key in BaseConsumer.__annotations__ if key[0] != "_" and key not in HANDLERS
 )
+
+
+def fix(consumer: BaseConsumer) -> None:
+    """Keep the settings in FIXED as they are, until `unfix`, also where they are the class's."""
+    own = vars(consumer)
+    _fixed[id(consumer)] = {key: own[key] for key in FIXED if key in own}
+    own.update((key, getattr(consumer, key)) for key in FIXED)
+
+
+def unfix(consumer: BaseConsumer) -> None:
+    """Give the settings back; doing it twice is safe."""
+    before = _fixed.pop(id(consumer), None)
+    if before is not None:
+        for key in FIXED:
+            del vars(consumer)[key]
+        vars(consumer).update(before)
 
 
 def handler_name(consumer: BaseConsumer) -> str:

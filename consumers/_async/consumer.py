@@ -23,7 +23,7 @@ from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequeste
 from pgqpy.consumers.holder import new_holder
 from pgqpy.consumers.pace import Pace
 from pgqpy.consumers.run_log import finishing, log_ended, log_lost
-from pgqpy.consumers.settings import BaseConsumer, check
+from pgqpy.consumers.settings import BaseConsumer, check, fix, unfix
 from pgqpy.consumers.signals import stop_on_signals
 from pgqpy.consumers.signs_of_life import signs_of_life
 from pgqpy.consumers.status import ConsumerTotals, Outage
@@ -100,8 +100,7 @@ class AsyncConsumer(BaseConsumer):
         self.__loop: AsyncLoop | None = None
         self.__careful: AsyncCareful  # of a run
         self.__watch: HandlerWatch | None = None
-        self.__losses, self.__pace = LossCounter(), Pace(self)
-        self.__counts = ConsumerTotals()
+        self.__losses, self.__pace, self.__counts = LossCounter(), Pace(self), ConsumerTotals()
         self.__running = threading.Lock()  # held from the beginning of a run to its end
         self.__worked = False  # a session of this run got as far as taking batches
         self.__lost = False  # a session of this run was lost
@@ -162,9 +161,8 @@ class AsyncConsumer(BaseConsumer):
             self.__begin()
             with stop_on_signals(self.__stop_on_signal), watch_handlers(self) as self.__watch:
                 work = self.__sources.run if self.queues else self.__reconnect_and_serve
-                await own_task.run_in_own_task_async(
-                    partial(self.__careful.to_orderly_end, work), partial(AsyncConsumer.stop, self)
-                )
+                ends = partial(self.__careful.to_orderly_end, work)
+                await own_task.run_in_own_task_async(ends, partial(AsyncConsumer.stop, self))
         except StopRequested:
             pass
         except HandlerFailed as failure:
@@ -177,6 +175,7 @@ class AsyncConsumer(BaseConsumer):
     def __begin(self) -> None:
         self.__worked = self.__lost = self.__forked = False
         self.__handler_error, self.__careful = None, AsyncCareful(self, new_holder())
+        fix(self)
         forking.protect(self)
         self.__lock = lock_for(self, self.__lock)
         self.__lock.run = (self.__careful.holder, self.key)
@@ -184,6 +183,7 @@ class AsyncConsumer(BaseConsumer):
 
     def __end(self) -> None:
         forking.unprotect(self)
+        unfix(self)
         self.__outage = Outage()
         self.__stop.close()
         self.__running.release()

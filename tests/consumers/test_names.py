@@ -52,6 +52,33 @@ def test_settings_that_a_run_depends_on_are_fixed_while_it_lasts(queue, make):
     consumer.name = "another"
 
 
+def test_settings_of_the_class_count_from_the_next_run_on(queue, make, client):
+    """As where two objects of a class get their names by it."""
+    seen = []
+    consumer: Any = make.consumer(lambda event: seen.append((consumer.name, event.data)))
+    running = make.run(consumer)
+    eventually(lambda: private(consumer, "worked"))
+    type(consumer).name = "second"
+    queue.insert("a")
+    queue.wait_until_finished()
+    running.stop()
+    client.register_consumer(QUEUE, "second")
+    queue.insert("b")
+    make.run(consumer)
+    eventually(lambda: seen == [(CONSUMER, "a"), ("second", "b")])
+
+
+def test_consumers_that_are_equal_run_side_by_side(queue, client, make):
+    client.register_consumer(QUEUE, "second")
+    seen = []
+    kind: Any = type(make.consumer(lambda event: seen.append(event.data)))
+    kind.__eq__, kind.__hash__ = lambda *_: True, None
+    for name in (CONSUMER, "second"):
+        make.run(kind(make.dsn, name=name))
+    queue.insert("a")
+    eventually(lambda: seen == ["a", "a"])
+
+
 def test_a_consumer_that_was_renamed_runs_again(queue, make, client):
     seen = []
     consumer: Any = make.consumer(lambda event: seen.append((consumer.name, event.data)))
