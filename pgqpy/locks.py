@@ -48,13 +48,24 @@ BLOCKERS: LiteralString = f"""
     select l.* from ({_LOCKS}) l
     where l.granted or l.exclusive and l.class in (7366514, 7366515)
 """  # noqa: S608  # our own query within our own
-# The transactions that write or lock rows: xmax of a row that they hold, and Holder's first fields.
-TRANSACTIONS: LiteralString = """
-    select l.transactionid, json_build_array(a.pid, coalesce(a.usename, p.owner),
-        a.application_name, host(a.client_addr), null, p.gid) as locker
-    from pg_locks l left join pg_stat_activity a on a.pid = l.pid
-        left join pg_prepared_xacts p on p.transaction = l.transactionid
-    where l.locktype = 'transactionid' and l.granted
+# Open and prepared transactions that have locked rows of pgq.registration, but those of consumers
+# that run, the oldest first. Which rows, and how, nothing shows. Parameters of Holder, as JSON.
+LOCKERS: LiteralString = """
+    select json_build_array(a.pid, coalesce(a.usename, p.owner), a.application_name,
+        host(a.client_addr), null, p.gid) as locker
+    from pg_locks l
+        left join pg_stat_activity a on a.pid = l.pid
+        left join (
+            select own.virtualtransaction, x.gid, x.owner, x.prepared
+            from pg_locks own join pg_prepared_xacts x on x.transaction = own.transactionid
+            where own.locktype = 'transactionid' and own.pid is null and own.granted) p
+            on l.pid is null and p.virtualtransaction = l.virtualtransaction
+    where l.locktype = 'relation' and l.relation = 'pgq.registration'::regclass
+        and l.mode in ('RowShareLock', 'RowExclusiveLock') and l.granted
+        and not exists (
+            select from pg_locks runs
+            where runs.pid = l.pid and runs.locktype = 'advisory' and runs.classid = 7366514)
+    order by coalesce(a.xact_start, p.prepared)
 """
 # The sessions that run consumers. A running Consumer holds the lock of its subscription.
 RUNNING: LiteralString = f"""

@@ -59,7 +59,7 @@ def judge_consumers(rows: list[Row]) -> Iterator[Finding]:
 
 # waited: the age of the first tick with events after the position, or of the end of an open batch.
 # Positions whose tick does not exist are left to the check "position". runs: a session, or a lease
-# that has not ended. open: the batches of workers. locker: who holds the row of the registration.
+# that has not ended. open: the batches of workers. locker: who may hold up its calls.
 RUNNING: LiteralString = f"""
     select i.queue_name, i.consumer_name, i.pending_events, i.last_seen,
         i.current_batch as batch, w.open, w.receives,
@@ -69,7 +69,7 @@ RUNNING: LiteralString = f"""
         r.pid is not null or w.leases > 0 as runs,
         now() - (select max(p.pos_moved) from pgq.current_position p
             where s.sub_id in (p.sub_id, p.sub_parent)) as last_move,
-        l.locker
+        (select locker from ({locks.LOCKERS}) l limit 1) as locker
     from pgq.get_consumer_info() i
         join pgq.queue q on q.queue_name = i.queue_name
         join pgq.tick done on done.tick_queue = q.queue_id and done.tick_id = i.last_tick
@@ -83,7 +83,6 @@ RUNNING: LiteralString = f"""
                 bool_or(holder = 'receive') as receives
             from pgq.get_worker_info() group by 1, 2) w
             on w.queue_name = i.queue_name and w.consumer_name = i.consumer_name
-        left join ({locks.TRANSACTIONS}) l on l.transactionid = s.xmax
     where s.sub_parent is null order by 1, 2
 """  # noqa: S608  # our own query within our own
 
@@ -94,16 +93,6 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
     A program that calls the SQL functions directly holds no lock; it counts as running if it was
     seen recently.
     """
-    locked = [row for row in rows if row["locker"] and _unattended(row) > QUIET]
-    for row in locked:
-        holder = locks.Holder(*row["locker"])
-        what = (
-            f"consumer {row['consumer_name']} of queue {row['queue_name']}: its calls wait for "
-            f"{holder}, whose transaction has locked its registration: about "
-            f"{row['pending_events']} event(s) wait"
-        )
-        yield Finding("fail", "running", what, holder.how_to_end)
-    rows = [row for row in rows if row not in locked]
     idle = [row for row in rows if not row["runs"] and _unattended(row) > QUIET]
     for row in idle:
         queue, consumer = row["queue_name"], row["consumer_name"]
@@ -126,6 +115,13 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
         at_times = row["by_ticks"] and consumer.startswith("archive")
         level: Level = "warn" if at_times or _unattended(row) <= GONE else "fail"
         remedy = f"run {_runner(row)}, or give it up: {unregistering(queue, consumer)}"
+        if row["locker"]:
+            holder = locks.Holder(*row["locker"])
+            remedy = (
+                f"if it runs and its log tells of a lock, it may wait for {holder}, whose "
+                f"transaction has locked registrations of consumers: {holder.how_to_end}; else "
+                f"{remedy}"
+            )
         yield Finding(level, "running", what, remedy)
     # The check "worker" tells of each worker that has a batch.
     hanging = [
@@ -140,7 +136,7 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
             f"{duration(row['last_move'])}: about {row['pending_events']} event(s) wait"
         )
         yield Finding("warn", "running", what, HANGS)
-    if not locked and not idle and not hanging:
+    if not idle and not hanging:
         count = sum(row["runs"] for row in rows)
         # Others may have been seen, or have got events, in the last minute: too early to tell.
         soon = any(row["pending_events"] and not row["runs"] for row in rows)
