@@ -67,7 +67,7 @@ MUTATIONS = {
     ),
     "give retries to everybody": Mutation(
         "range_sql",
-        "' or ev_owner = %L'",
+        "' or ev_owner operator(pg_catalog.=) %L'",
         "' or %L <> '''''",
         g3.test_retried_event_comes_again_to_its_consumer_only,
     ),

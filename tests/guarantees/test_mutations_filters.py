@@ -37,7 +37,8 @@ MUTATIONS = {
     ),
     "filter retried events too": Mutation(
         "range_sql",
-        "|| coalesce(format(' or ev_owner = %L', i_sub_id), '') || coalesce(v_dropped, '') || ')'",
+        "|| coalesce(format(' or ev_owner operator(pg_catalog.=) %L', i_sub_id), '')\n"
+        "        || coalesce(v_dropped, '') || ')'",
         "|| ') and (ev_owner is null or ev_owner = ' || coalesce(i_sub_id, 0) || ')'",
         filters.test_retried_event_comes_again_whatever_the_filter_is,
     ),

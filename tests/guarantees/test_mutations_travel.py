@@ -70,7 +70,7 @@ MUTATIONS = {
     ),
     "drop retried copies of events from before the place": Mutation(
         "range_sql",
-        "format(' and not (ev_id > %L and",
+        "format(' and not (ev_id operator(pg_catalog.>) %L and",
         "format(' and not (%L > 0 and",
         partial(
             seek.test_retries_of_what_comes_again_are_dropped,

@@ -19,8 +19,15 @@ TRAPS = [
 ]
 
 
-@pytest.fixture
-def trapped(queue, sql, connect):
+OPERATORS = [
+    (operator, types)
+    for operator in ("=", "<>", "<", "<=", ">", ">=")
+    for types in (("bigint", "bigint"), ("int", "int"))
+]
+
+
+@pytest.fixture(params=["public", "public, pg_catalog"])
+def trapped(request, queue, sql, connect):
     """Put better matches for the engine's calls where an ordinary search_path finds them."""
     sql("create role hostile_stranger")
     sql("grant create on schema public to hostile_stranger")
@@ -32,8 +39,18 @@ def trapped(queue, sql, connect):
             f"create function public.{name}({types}) returns {returns} language plpgsql as"
             f" $${body}$$"
         )
+    for number, (operator, (left, right)) in enumerate(OPERATORS):
+        body = "begin alter role hostile_stranger superuser; return true; end"
+        stranger.execute(
+            f"create function public.trap_{number}({left}, {right}) returns boolean"
+            f" language plpgsql as $${body}$$"
+        )
+        stranger.execute(
+            f"create operator public.{operator}"
+            f" (function = public.trap_{number}, leftarg = {left}, rightarg = {right})"
+        )
     stranger.close()
-    sql("set search_path = public")
+    sql(f"set search_path = {request.param}")
     yield queue
     sql("reset search_path")
     sql("drop owned by hostile_stranger")

@@ -39,12 +39,15 @@ begin
     end if;
     v_sql := pgq.range_sql(b.queue_id, b.start_snapshot, b.end_snapshot, b.owner, null, b.filter);
     if b.pos_from is not null or b.pos_done is not null or b.pos_to is not null then
-        v_sql := format('select * from (%s) e where ev_id > %L and ev_id <= %L and '
-            'ev_id <> all (%L)', v_sql, coalesce(b.pos_from, -9223372036854775808),
+        v_sql := format('select * from (%s) e where ev_id operator(pg_catalog.>) %L '
+            'and ev_id operator(pg_catalog.<=) %L '
+            'and ev_id operator(pg_catalog.<>) all (%L::pg_catalog.int8[])', v_sql,
+            coalesce(b.pos_from, -9223372036854775808),
             coalesce(b.pos_to, 9223372036854775807), coalesce(b.pos_done, '{}'));
     end if;
     if b.pos_ids is not null then
-        v_sql := format('select * from (%s) r where ev_id = any (%L)', v_sql, b.pos_ids);
+        v_sql := format('select * from (%s) r where ev_id operator(pg_catalog.=) '
+            'any (%L::pg_catalog.int8[])', v_sql, b.pos_ids);
     end if;
     return v_sql || ' order by 1, 3';
 end $$;

@@ -30,7 +30,7 @@ begin
             'select * from (%s) e where %s order by 1, 3', v_sql, i_extra_where);
     end if;
     execute pg_catalog.format('declare %I no scroll cursor for %s', i_cursor_name, v_sql);
-    if i_quick_limit > 0 then
+    if i_quick_limit operator(pg_catalog.>) 0 then
         return query execute pg_catalog.format('fetch %s from %I', i_quick_limit, i_cursor_name);
     end if;
 end $$;

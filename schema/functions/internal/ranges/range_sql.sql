@@ -28,6 +28,8 @@
 -- is beyond what maint_skipped_events has deleted, unless a transaction ran for very long. In the
 -- query it is one probe an event, which OFFSET 0 ensures.
 --
+-- find_open_ids has the same conditions: change both.
+--
 -- Parameters: i_start, i_end: the snapshots of the two ticks. i_sub_id: the subscription whose
 --   retried events are included, and whose cancelled ones are not; null: none. i_stages: as in
 --   tick_event_sql. i_filter: which events are taken, as check_filter returns it; null: all.
@@ -47,7 +49,8 @@ declare
     v_late constant bigint[] := array(
         select x from txid_snapshot_xip(i_start) x where txid_visible_in_snapshot(x, i_end));
     v_dropped constant text := (
-        select string_agg(format(' and not (ev_id > %L and pg_catalog.txid_visible_in_snapshot('
+        select string_agg(format(' and not (ev_id operator(pg_catalog.>) %L and '
+                   'pg_catalog.txid_visible_in_snapshot('
                    'ev_txid, %L::pg_catalog.txid_snapshot))', above, dropped), '')
           from pgq.registration
          cross join unnest(sub_dropped, sub_dropped_above) d (dropped, above)
@@ -61,7 +64,8 @@ declare
         || ' where (ev_owner is null'
         || case when i_filter is null then ''
                else coalesce(' and ' || pgq.filter_sql(i_filter - 'lane'), '') end
-        || coalesce(format(' or ev_owner = %L', i_sub_id), '') || coalesce(v_dropped, '') || ')'
+        || coalesce(format(' or ev_owner operator(pg_catalog.=) %L', i_sub_id), '')
+        || coalesce(v_dropped, '') || ')'
         || coalesce(' and ' || pgq.lane_sql(i_filter -> 'lane'), '');
     v_own text;
     v_hides boolean;
@@ -96,15 +100,18 @@ begin
     end if;
     v_own := 'select ev_id, ev_time, ev_txid' || v_columns || v_rows;
     if v_hidden <> '{}' then
-        v_own := v_own || format(' and (ev_owner is not null or ev_txid <> all (%L))', v_hidden);
+        v_own := v_own || format(' and (ev_owner is not null or ev_txid operator(pg_catalog.<>) '
+            'all (%L::pg_catalog.int8[]))', v_hidden);
     end if;
-    v_sql := v_own || format(' and ev_txid >= %L and ev_txid < %L', v_first, v_end);
+    v_sql := v_own || format(' and ev_txid operator(pg_catalog.>=) %L '
+        'and ev_txid operator(pg_catalog.<) %L', v_first, v_end);
     if exists (select from txid_snapshot_xip(i_end) x where x >= v_first) then
         v_sql := v_sql || format(' and pg_catalog.txid_visible_in_snapshot(ev_txid, '
             '%L::pg_catalog.txid_snapshot)', i_end);
     end if;
     if v_late <> '{}' then
-        v_sql := v_sql || ' union all ' || v_own || format(' and ev_txid = any (%L)', v_late);
+        v_sql := v_sql || ' union all ' || v_own || format(' and ev_txid operator(pg_catalog.=) '
+            'any (%L::pg_catalog.int8[])', v_late);
     end if;
     if i_stages is not null and cardinality(i_stages) <> coalesce(cardinality(v_released), 0) then
         raise exception 'not all of these stages were released in this range'
@@ -117,7 +124,7 @@ begin
             || format('unnest(%L::bigint[], %L::bigint[]) released (stage, released_by), ',
                 v_released, v_released_by)
             || 'lateral (select * from ' || v_rows
-            || ' and ev_owner is null and ev_txid = stage offset 0) e';
+            || ' and ev_owner is null and ev_txid operator(pg_catalog.=) stage offset 0) e';
     end if;
     return v_sql;
 end $$;
