@@ -59,7 +59,7 @@ def judge_consumers(rows: list[Row]) -> Iterator[Finding]:
 
 # waited: the age of the first tick with events after the position, or of the end of an open batch.
 # Positions whose tick does not exist are left to the check "position". runs: a session, or a lease
-# that has not ended. open: the batches of workers. locker: who may hold up its calls.
+# that has not ended. open: the batches of workers. locker: whose transaction may hold it up.
 RUNNING: LiteralString = f"""
     select i.queue_name, i.consumer_name, i.pending_events, i.last_seen,
         i.current_batch as batch, w.open, w.receives,
@@ -222,7 +222,7 @@ def judge_dead(rows: list[Row]) -> Iterator[Finding]:
 
 
 PARKED = """
-    select q.queue_name, c.co_name as consumer_name, count(*) as keys,
+    select q.queue_name, c.co_name as consumer_name, count(distinct p.park_key) as keys,
         now() - min(p.park_since) as longest, max(p.ev_retry) as retries
     from pgq.parked p join pgq.subscription s on s.sub_id = p.ev_owner
         join pgq.queue q on q.queue_id = s.sub_queue join pgq.consumer c on c.co_id = s.sub_consumer

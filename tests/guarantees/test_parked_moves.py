@@ -132,3 +132,14 @@ def test_failed_event_behind_the_head_is_neither_listed_nor_retried(db: Database
     listed = main.all("select park_key, events, ev_data from pgq.get_parked('q', 'c')")
     assert listed == [("a", 3, "a2")]
     assert main.one("select pgq.retry_parked('q', 'c')") == 0
+
+
+def test_key_with_a_failed_event_behind_its_head_is_one_key_and_due_with_its_head(
+    db: Database,
+) -> None:
+    main = failed_behind(db)
+    assert main.one("select parked_keys from pgq.get_consumer_counts()") == 1
+    batch = take(main, limit=1)
+    park(main, batch, "a2", after="1 h")
+    main.finish(batch)
+    assert main.one("select pgq.next_parked('q', 'c') > '59 min'")

@@ -23,8 +23,8 @@ set max_parallel_workers_per_gather = 0 as $$
             select from pgq.dead_event where ev_owner = r.sub_id limit i_limit) bounded) dead
      cross join lateral (select count(*) as events from (
             select from pgq.parked where ev_owner = r.sub_id limit i_limit) bounded) parked
-     cross join lateral (select count(*) as keys, min(park_since) as since from (
-            select park_since from pgq.parked
+     cross join lateral (select count(distinct park_key) as keys, min(park_since) as since from (
+            select park_key, park_since from pgq.parked
              where ev_owner = r.sub_id and park_after is not null limit i_limit) bounded) heads
      where r.sub_parent is null
      order by 1, 2

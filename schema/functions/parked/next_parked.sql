@@ -1,5 +1,6 @@
 -- How long until take_parked has an event for a consumer; zero or less: now. Null: none is parked.
--- It is one look into an index, so a consumer may ask at every batch.
+-- It is a look into an index, so a consumer may ask at every batch. A failed event behind a head
+-- has a time too, and waits for the head all the same.
 -- Raises: PQ002 not a subscriber.
 -- Writes: nothing.
 create or replace function pgq.next_parked(i_queue_name text, i_consumer_name text)
@@ -9,8 +10,10 @@ set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $
 declare
     v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
 begin
-    return (select park_after from pgq.parked
-             where ev_owner = v_sub and park_after is not null
+    return (select park_after from pgq.parked h
+             where ev_owner = v_sub and park_after is not null and not exists (
+                    select from pgq.parked
+                     where ev_owner = v_sub and park_key = h.park_key and park_no < h.park_no)
              order by park_after limit 1) - clock_timestamp();
 end $$;
 comment on function pgq.next_parked(text, text)

@@ -1,11 +1,11 @@
 -- Removes finished events from the parked ones. If a key loses its head, the first event that is
--- left is due now. A caller may finish events in any order: the one behind the last that it has
--- finished is not always the first. Events that failed in the batch stay, and so do the events of
+-- left is due now. A caller may finish events in any order, so that event may stand before some of
+-- the finished ones. Events that failed in the batch stay, and so do the events of
 -- their keys behind them: they were not handled, whatever the caller says.
 --
 -- Rows are looked up and deleted one by one, by an index: a plan without statistics would read all
--- parked events of the consumer. The next head is looked for from the removed one on: from the
--- beginning of the key, each call would read all that was removed and that vacuum has left.
+-- parked events of the consumer. The search for the next head begins at the removed one. From the
+-- beginning of the key it would read all dead rows that vacuum has not removed yet.
 --
 -- Parameters: i_owner: the consumer, locked by the caller. i_batch: the batch in which the events
 --   were taken; null: none. i_ids: its events that are finished or failed.
@@ -37,7 +37,7 @@ begin
             delete from pgq.parked
              where ev_owner = i_owner and park_key = r.park_key and park_no = r.numbers[i];
         end loop;
-        -- Due are heads, and events that failed behind one that is not finished.
+        -- A head has a time, and so has a failed event behind it. Only after a head is another due.
         continue when r.due is null or r.error is not null and exists (
             select from pgq.parked
              where ev_owner = i_owner and park_key = r.park_key and park_no < r.numbers[1]);

@@ -9,7 +9,7 @@
 --
 -- The look takes no lock of a consumer, and may read much. Then the consumers are locked, so what
 -- they have is certain until the end of the transaction, and another look reads what came since.
--- A third one, in hide_from_consumer, reads which copies came meanwhile.
+-- A third look, in hide_from_consumer, finds copies that the ticker has moved since.
 --
 -- Delayed events come first: they need no look, and their ids are old. One that the ticker moves
 -- just now is found by a look at the newest events.

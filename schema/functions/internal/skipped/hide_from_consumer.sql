@@ -1,8 +1,8 @@
 -- Hides events from one consumer: see hide_events. Pending events get a row in pgq.skipped_event,
 -- unless the consumer reads ranges of ticks, which never change: see reads_by_ticks.
 --
--- What an open batch still has is delivered, and stays as it is: so do copies of it that wait, or
--- that are in the event tables. The consumer has asked for them.
+-- An event that an open batch still has is delivered. Its copies stay, those that wait and those in
+-- the event tables: the consumer has asked for them.
 --
 -- Copies that wait are removed before the event tables are read again. A row that
 -- maint_retry_events is moving meanwhile is waited for, and then found in an event table.
