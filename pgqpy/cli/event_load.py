@@ -6,7 +6,7 @@ import codecs
 import csv
 import json
 import sys
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,6 +31,10 @@ class BadLine(click.ClickException):
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(f"line {line}: {problem}; nothing was loaded")
+
+
+class Unkept(Exception):
+    """JSON that Python would write in another way."""
 
 
 class TextLines:
@@ -85,6 +89,8 @@ def read_json_lines(lines: TextLines, default_type: str | None = None) -> Iterat
             found = json.loads(
                 line, parse_constant=_no_constant, parse_float=_number, object_pairs_hook=_object
             )
+        except Unkept as exc:
+            raise BadLine(lines.number, str(exc)) from exc
         except (ValueError, RecursionError) as exc:
             raise BadLine(lines.number, f"not JSON: {exc}") from exc
         if not isinstance(found, dict):
@@ -141,8 +147,12 @@ def _no_constant(name: str) -> None:
 
 def _number(text: str) -> float:
     number = float(text)
-    if Decimal(repr(number)) != Decimal(text):
-        raise ValueError(f"the number {text} would lose digits: write it, or data, as a string")
+    try:
+        exact = Decimal(repr(number)) == Decimal(text)
+    except InvalidOperation:  # an exponent that not even Decimal takes
+        exact = False
+    if not exact:
+        raise Unkept(f"the number {text} would lose digits: write it, or data, as a string")
     return number
 
 
@@ -151,7 +161,7 @@ def _object(pairs: list[tuple[str, Any]]) -> Record:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"an object has the name {twice!r} twice")
+        raise Unkept(f"an object has the name {twice!r} twice")
     return found
 
 

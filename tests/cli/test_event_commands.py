@@ -108,6 +108,7 @@ FINE = '{"type": "placed", "data": "x"}\n'
         ('{"type": "a", "data": NaN}', ["NaN"]),
         ('{"type": "a", "data": [12345678901234567.89]}', ["12345678901234567.89", "digits"]),
         ('{"type": "a", "data": 1e400}', ["1e400", "digits"]),
+        ('{"type": "a", "data": 1e99999999999999999999}', ["digits"]),
         ('{"type": "a", "data": {"b": 1, "b": 2}}', ["'b' twice"]),
         ('{"type": "a", "data": "\\u0000"}', ["NUL"]),
         ('{"type": "a", "data": "\\ud800"}', ["surrogate"]),
