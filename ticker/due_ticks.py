@@ -46,12 +46,10 @@ class DueTicks:
         return self.working or now >= self._next
 
     def step(self, statements: Statements, last_ticks: LastTicks, *, now: float) -> Ticked:
-        """Do the next step of a round, or start one if it is time; `now` is monotonic seconds.
+        """Do the next step of a round, or start one; `now` is monotonic seconds. Only if it is due.
 
         Raises psycopg.Error, and ends the round, if the due queues cannot be read.
         """
-        if not self.is_due(now):
-            return NOTHING
         if not self.working:
             self._ranges = last_ticks.bounds()
             self._next = now + self._period * max(1.0, len(self._ranges) / RANGES)

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-FAILED_RUNS = 2  # in a row, from which a duty counts as failing: a lock may delay one run
+FAILED_RUNS = 2  # in a row make a duty a failing one: a single run may fail behind a lock
 SLOW_DUTY = 300.0  # seconds; a duty that never ends would stop rotation or retries unnoticed
 
 Role = Literal["connecting", "standby", "active", "refused"]
@@ -17,7 +17,8 @@ class Health:
     """The state of one database.
 
     The thread of its loop writes, other threads read; each field is read and written atomically.
-    The duties write `running` and `failed_runs`, each its own key.
+    The duties write `running`; they and the loop write `failed_runs`, each its own key. A change of
+    role clears it.
     """
 
     database: str

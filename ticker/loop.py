@@ -180,7 +180,7 @@ class TickLoop:
         self, statements: Statements, state: TickState, due_ticks: DueTicks, now: float
     ) -> Ticked:
         if not due_ticks.is_due(now):
-            return NOTHING
+            return NOTHING  # what asks nothing is no run of the duty
         try:
             done = due_ticks.step(statements, state.last_ticks, now=now)
         except psycopg.Error as exc:
@@ -191,7 +191,8 @@ class TickLoop:
             self._report.failed("due", error or exc)
             self._health.duty_ran("due", failed=True)
             return NOTHING
-        self._health.duty_ran("due", failed=False)
+        if not due_ticks.working:  # the whole round went well
+            self._health.duty_ran("due", failed=False)
         return done
 
     def _rest(self, *, quiet: float, took: float, more: bool) -> None:

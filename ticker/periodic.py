@@ -42,7 +42,7 @@ class Duty:
     """A function of a client that a timer calls while this daemon is active.
 
     It has a session of its own. It never raises: failures go to the report. `run` returns False if
-    a part of it failed, which it has reported.
+    a part of it failed; it has reported that part itself.
     """
 
     name: str
@@ -73,7 +73,8 @@ class Duty:
                 health.duty_ran(self.name, failed=True)
         else:
             report.forget(self.name)
-            health.duty_ran(self.name, failed=not complete)
+            if health.role == "active":
+                health.duty_ran(self.name, failed=not complete)
             if self.period > KEEP_SESSION_UP_TO:
                 self._disconnect()
         finally:
@@ -171,7 +172,7 @@ def duties_of(database: Database) -> list[Duty]:
         done = maint(client, stopping=stopping)
         report.maintained(done)
         report.stalled(client.get_stalled_info())
-        # A warning of VACUUM stays for ever where autovacuum does the work.
+        # VACUUM's warnings do not count: where autovacuum does the work, they come at each run.
         return all(isinstance(exc, VacuumWarning) for _, exc in done.failures)
 
     entries = Cron()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Event
 
 from pgqpy.errors import ConnectionFailed
-from pgqpy.ticker import logs, periodic, session
+from pgqpy.ticker import last_ticks, logs, periodic, session
 from pgqpy.ticker.health import Health
 from pgqpy.ticker.logs import Report
 from pgqpy.ticker.metrics import TickerMetrics
@@ -33,14 +33,29 @@ def test_maintenance_of_which_a_part_fails_each_time_counts_as_failing(dsn, conn
     sessions.close()
 
 
-def test_due_queues_that_cannot_be_read_count_as_a_failing_duty(start, dsn, connection, queue):
+FAILS_FOR_THE_LAST = """
+    create function pgq.ticker_due(i_first int, i_last int) returns setof text language plpgsql as
+    $$ begin
+        if i_last = 2147483647 then raise exception 'no'; end if;
+        return query select pgq.hidden(i_first, i_last);
+    end $$
+"""
+
+
+def test_due_queues_of_which_a_part_cannot_be_read_count_as_a_failing_duty(
+    start, dsn, client, connection, queue, monkeypatch
+):
+    monkeypatch.setattr(last_ticks, "RANGE_SIZE", 1)
+    client.create_queue("other")
     connection.execute("alter function pgq.ticker_due rename to hidden")
+    connection.execute(FAILS_FOR_THE_LAST)
     daemon = start(dsn, due_period=0.1)
 
     def due_fails():
         return "'failing_duties': ['due']" in str(daemon.healthz())
 
     eventually(due_fails)
+    connection.execute("drop function pgq.ticker_due")
     connection.execute("alter function pgq.hidden rename to ticker_due")
     eventually(lambda: daemon.healthz()[1]["status"] == "ok")
 
