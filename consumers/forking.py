@@ -1,11 +1,12 @@
-"""Protection of a running consumer's connection from forked child processes.
+"""Protection of a running consumer's connection and event loop from forked child processes.
 
 A forked child shares the connection's socket. Whatever it sent (a ROLLBACK while its stack unwinds,
 a Terminate message when it exits) would reach the parent's session. So the child's copy of the
 socket is replaced by /dev/null before any other code runs there.
 
-It shares the epoll instance of a running asyncio loop, too. When the child closes its loop, the
-loop of the parent would hear of nothing any more. So the child gets an instance of its own.
+It shares the epoll instance of a running asyncio loop, too. A child that closes its loop removes
+the parent's files from that instance, and the parent's loop hears of nothing any more. So the child
+gets an instance of its own.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _running: dict[int, tuple[Any, Any]] = {}
 
 
 def protect(consumer: BaseConsumer) -> None:
-    """Close the connection of a consumer in forked children, until `unprotect`."""
+    """Keep forked children from the connection and the loop of a consumer, until `unprotect`."""
     selector = None
     with suppress(RuntimeError):  # no loop runs
         selector = getattr(asyncio.get_running_loop(), "_selector", None)  # it has no public name

@@ -79,7 +79,7 @@ class ReadBatch(Protocol):
 
     @property
     def unread(self) -> bool:
-        """Whether the handler stopped reading before the last event."""
+        """Whether the pass that the handler began last stopped before the last event."""
 
 
 @contextmanager

@@ -11,6 +11,8 @@ import asyncio
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from pgqpy.consumers.connection_errors import is_a
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -46,9 +48,10 @@ async def run_in_own_task_async(
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError as cancelled:
-            # anyio repeats its own in each turn of the loop, with its text. The second one would
-            # break off what a handler shields, and what tells the end of the run.
-            if request is None or not cancelled.args or cancelled.args != request.args:
+            # A cancel scope of anyio repeats its cancellation, which has a text, in each turn of
+            # the loop. A repetition would break off what a handler shields, and the call that tells
+            # the end of the run. So would another scope.
+            if request is None or not cancelled.args:
                 task.cancel()
             request = request or cancelled
             stop()
@@ -80,7 +83,8 @@ def raise_if_cancelled(error: BaseException | None = None) -> None:
         return
     caller, earlier = found
     in_310 = not hasattr(caller, "cancelling")  # each CancelledError is taken for a request there
-    if _requests(caller) > earlier or (in_310 and isinstance(error, asyncio.CancelledError)):
+    asked = in_310 and error is not None and is_a(error, asyncio.CancelledError)
+    if asked or _requests(caller) > earlier:
         raise asyncio.CancelledError from error
 
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 MAX_DONE = 1000  # ids that finish_part takes beyond the end of a part
 UNREAD = (
     "process_batch returned without having read the whole batch: its other events would be lost. "
-    "Read to the end in the pass begun last, or raise Retry to get the batch again"
+    "If it reads several times, the pass begun last has to come to its end; or raise Retry to get "
+    "the batch again"
 )
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pgqpy.records import Event
 
 HANDLERS = ("process_event", "process_batch")
-# What a run holds, and where, depends on these.
+# A run takes its locks, and registers, by these.
 FIXED = ("queue", "queues", "name", "transactional", "shared", "lanes", "lease", "key")
 _fixed: dict[int, dict[str, object]] = {}  # by the id of each consumer that runs: see fix
 

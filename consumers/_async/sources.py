@@ -90,7 +90,7 @@ class AsyncSources:
         self._show_queue(self._each[number].queue)
 
     def _show_queue(self, queue: str) -> None:
-        """Set the owner's queue, which its handlers may look at; the application cannot now."""
+        """Set the owner's queue, which handlers read; `queue` itself is FIXED during a run."""
         vars(self._owner)["queue"] = queue
 
     def stop(self) -> None:

@@ -63,7 +63,7 @@ class OpenBatch:
     def unread(self) -> bool:
         """Whether the pass that the handler began last stopped before the last event.
 
-        One before it may have only looked at the events.
+        Earlier passes may have stopped anywhere.
         """
         return self._ended != self._begun
 

@@ -108,9 +108,9 @@ class LeasedLanes(LaneLock):
 
 
 def lock_for(consumer: BaseConsumer, last: RunningLock | None = None) -> RunningLock:
-    """Return what a process of this consumer holds while it runs: the last one if that will do.
+    """Return the lock for a run: `last`, if its kind, its queue and its name are still right.
 
-    Only that one knows the last server process that held it.
+    `last` knows the server process that held it last.
     """
     kind, place = _kind_of_lock(consumer), (consumer.queue, consumer.name)
     if last is not None and (type(last), (last.queue, last.name)) == (kind, place):

@@ -70,5 +70,5 @@ async def to_the_end_async(work: Callable[[], Awaitable[None]]) -> None:
         except asyncio.CancelledError as cancelled:
             request = request or cancelled
     if request is not None:
-        raise request
+        raise request from (None if task.cancelled() else task.exception())
     task.result()

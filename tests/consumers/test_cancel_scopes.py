@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import closing
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -55,6 +56,35 @@ async def test_anyio_breaks_off_nothing_that_a_handler_shields(queue, dsn, concu
     queue.insert("a")
     async with anyio.create_task_group() as group:
         group.start_soon(consumer.run)
+        await asyncio.wait_for(consumer.entered.wait(), 30)
+        group.cancel_scope.cancel()
+    assert cleaned == ["a"]
+
+
+async def test_anyio_breaks_off_nothing_though_scopes_are_cancelled_one_in_the_other(queue, dsn):
+    consumer: Any = Gated(dsn)
+    cleaned, inner = [], anyio.CancelScope()
+
+    async def process_event(event):
+        try:
+            await Gated.process_event(consumer, event)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.lowlevel.checkpoint()
+                inner.cancel()
+                for _ in range(10):
+                    await anyio.lowlevel.checkpoint()
+                cleaned.append(event.data)
+
+    consumer.process_event = process_event
+    queue.insert("a")
+
+    async def run():
+        with inner:
+            await consumer.run()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
         await asyncio.wait_for(consumer.entered.wait(), 30)
         group.cancel_scope.cancel()
     assert cleaned == ["a"]
