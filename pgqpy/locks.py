@@ -19,7 +19,15 @@ QUEUE = 7366515  # a queue's id; tickers hold it shared, drop_queue and repair_q
 
 # Any session may take any lock, and invent its application name. may_tick and may_consume tell
 # whether the holder has the rights of a ticker or consumer. A prepared transaction has no session.
-_LOCKS: LiteralString = """
+_SESSIONS: LiteralString = """
+        left join pg_stat_activity a on a.pid = l.pid
+        left join (
+            select own.virtualtransaction, x.gid, x.owner, x.prepared
+            from pg_locks own join pg_prepared_xacts x on x.transaction = own.transactionid
+            where own.locktype = 'transactionid' and own.pid is null and own.granted) p
+            on l.pid is null and p.virtualtransaction = l.virtualtransaction
+"""
+_LOCKS: LiteralString = f"""
     select l.classid::int8 as class, l.objid::int8 as object, l.mode = 'ExclusiveLock' as exclusive,
         l.granted, l.pid, coalesce(a.usename, p.owner)::text as role,
         a.application_name as application, host(a.client_addr) as address,
@@ -28,45 +36,33 @@ _LOCKS: LiteralString = """
             to_regprocedure('pgq.ticker(text)'), 'execute') as may_tick,
         has_function_privilege(coalesce(a.usename, p.owner),
             to_regprocedure('pgq.next_batch(text,text)'), 'execute') as may_consume
-    from pg_locks l
-        left join pg_stat_activity a on a.pid = l.pid
-        left join (
-            select own.virtualtransaction, x.gid, x.owner
-            from pg_locks own join pg_prepared_xacts x on x.transaction = own.transactionid
-            where own.locktype = 'transactionid' and own.pid is null and own.granted) p
-            on l.pid is null and p.virtualtransaction = l.virtualtransaction
+    from pg_locks l {_SESSIONS}
     where l.locktype = 'advisory' and l.objsubid = 2
         and l.database = (select oid from pg_database where datname = current_database())
         and l.classid in (7366513, 7366514, 7366515, 7366516)
-"""
+"""  # noqa: S608  # our own query within our own
 HOLDERS: LiteralString = f"""
     select l.* from ({_LOCKS}) l where l.granted
 """  # noqa: S608  # our own query within our own
-# Holders, and sessions that wait for an exclusive lock of a consumer or queue. Such a lock is also
-# taken shared: PostgreSQL refuses it, shared, to all that come after a request for it, exclusive.
+# Holders, and sessions that wait for the exclusive lock of a consumer or queue. Workers and tickers
+# take these locks shared; behind a request for the exclusive one PostgreSQL refuses that.
 BLOCKERS: LiteralString = f"""
     select l.* from ({_LOCKS}) l
     where l.granted or l.exclusive and l.class in (7366514, 7366515)
 """  # noqa: S608  # our own query within our own
 # Open and prepared transactions that have locked rows of pgq.registration, but those of consumers
-# that run, the oldest first. Which rows, and how, nothing shows. Parameters of Holder, as JSON.
-LOCKERS: LiteralString = """
+# that run, the oldest first. Nothing shows which rows, and how. locker: Holder's first fields.
+LOCKERS: LiteralString = f"""
     select json_build_array(a.pid, coalesce(a.usename, p.owner), a.application_name,
         host(a.client_addr), null, p.gid) as locker
-    from pg_locks l
-        left join pg_stat_activity a on a.pid = l.pid
-        left join (
-            select own.virtualtransaction, x.gid, x.owner, x.prepared
-            from pg_locks own join pg_prepared_xacts x on x.transaction = own.transactionid
-            where own.locktype = 'transactionid' and own.pid is null and own.granted) p
-            on l.pid is null and p.virtualtransaction = l.virtualtransaction
+    from pg_locks l {_SESSIONS}
     where l.locktype = 'relation' and l.relation = 'pgq.registration'::regclass
         and l.mode in ('RowShareLock', 'RowExclusiveLock') and l.granted
         and not exists (
             select from pg_locks runs
             where runs.pid = l.pid and runs.locktype = 'advisory' and runs.classid = 7366514)
     order by coalesce(a.xact_start, p.prepared)
-"""
+"""  # noqa: S608  # our own query within our own
 # The sessions that run consumers. A running Consumer holds the lock of its subscription.
 RUNNING: LiteralString = f"""
     select q.queue_name, c.co_name as consumer_name, h.pid, h.application,
@@ -82,8 +78,8 @@ HOLDER: LiteralString = f"""
     select pid, role, application, address, start, prepared, may_tick, may_consume
     from ({HOLDERS}) h where class = %s and object = %s order by pid limit 1
 """  # noqa: S608  # our own query within our own
-# What refuses a lock. A shared holder refuses only an exclusive one. Parameters: class, object,
-# whether the lock is wanted shared.
+# The session because of which a lock is refused. A shared holder keeps out exclusive requests only.
+# Parameters: class, object, whether the lock is wanted shared.
 BLOCKER: LiteralString = f"""
     select pid, role, application, address, start, prepared, may_tick, may_consume, granted
     from ({BLOCKERS}) h where class = %s and object = %s and (exclusive or not %s)
@@ -92,7 +88,7 @@ BLOCKER: LiteralString = f"""
 
 
 class Holder(NamedTuple):
-    """The holder of a lock, or who waits for it; fields hidden from this role are None."""
+    """The holder of a lock, or a session that waits for it; hidden fields are None."""
 
     pid: int | None
     role: str | None
@@ -118,7 +114,7 @@ class Holder(NamedTuple):
         """Say in a clause how this session keeps others from the lock."""
         if self.granted:
             return f"{lock} is held by {self}"
-        return f"{lock} is refused to all who come after {self}, which waits for it"
+        return f"{lock} is refused to sessions that ask after {self}, which waits for it"
 
     @property
     def may_be_ticker(self) -> bool:

@@ -153,8 +153,9 @@ def schedule(text: str, zone: str) -> Schedule:
 def should_fire(text: str, zone: str, next_due: datetime | None, planned_at: datetime) -> datetime:
     """Return when an entry should fire: when it is due, or earlier if its schedule says so.
 
-    A time that is too late was planned with other time zone data, or by somebody else. An entry
-    that no ticker has planned yet has no time (None); if nobody can read it, it is late at once.
+    A time that is too late was planned with other time zone data, or by somebody else. `next_due`
+    is None until a ticker has planned the entry. If its schedule cannot be read, the entry counts
+    as due since `planned_at`.
     """
     try:
         first = schedule(text, zone).next_after(planned_at)

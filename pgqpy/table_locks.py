@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 MAX_NAMES = 3  # of tables, in a sentence
 LOOK_ELSEWHERE = (
     "look from another database of the server at pg_locks for a session that holds or awaits "
-    "AccessExclusiveLock on a system catalogue of this one (relation below 16384): "
-    "pg_terminate_backend ends it"
+    "AccessExclusiveLock on a system catalogue (relation below 16384) of the database that does "
+    "not answer: pg_terminate_backend ends it"
 )
 
 _TABLES: LiteralString = """
@@ -39,9 +39,10 @@ _TABLES: LiteralString = """
     where l.locktype = 'relation' and n.nspname in ('pgq', 'pgq_coop') and l.database = own.datid
         and l.pid is distinct from own.pid
 """
-# Oids below 16384 are PostgreSQL's. pg_class may be the locked table: it and its indexes are named
-# without a look into it, and functions stand for the views pg_locks and pg_stat_activity. Even so a
-# session that has cached little reads pg_class to plan the query, and is refused: LOOK_ELSEWHERE.
+# Oids below 16384 are PostgreSQL's. pg_class may be the locked one. So its name and those of its
+# indexes are written here, and the query calls the functions behind pg_locks and pg_stat_activity.
+# A session that has cached little still reads pg_class to plan the query, and is refused: see
+# LOOK_ELSEWHERE.
 # No statement of ours reads large objects or pg_subscription, which DDL locks by itself.
 _CATALOGUES: LiteralString = """
     select l.relation, case when l.relation in (1259, 2662, 2663, 3455) then 'pg_catalog.pg_class'

@@ -34,7 +34,7 @@ NOTHING_NAMED = (
 )
 
 # A server whose catalogue pg_class is locked accepts the connection, and then says nothing.
-NO_ANSWER = f"check that the server runs, and host and port; if it does, {LOOK_ELSEWHERE}"
+NO_ANSWER = f"check that the server runs, and that host and port are right; if so, {LOOK_ELSEWHERE}"
 
 
 def connect_parameters(

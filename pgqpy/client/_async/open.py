@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, sql
+from psycopg.errors import LockNotAvailable
 
 from pgqpy.client.dsn import connect_parameters, connection_failed
 from pgqpy.client.schema_guard import SchemaGuard
 from pgqpy.client.schema_owner import SCHEMA_AND_UNTRUSTED
 from pgqpy.client.session_settings import ISOLATION, READ_COMMITTED, set_query
 from pgqpy.errors import ConnectionFailed
+from pgqpy.table_locks import LOOK_ELSEWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,8 +56,9 @@ async def open_session_async(
         any_session: take a session that a pooler may share. Nothing stays set in it, and nothing is
             prepared: prepare_threshold is None.
 
-    Raises ConnectionFailed, also for a session that a pooler shares, in which nothing stays set;
-    SchemaNotTrusted and SchemaMissing before anything in the schema pgq is called.
+    Raises ConnectionFailed, also for a session that a pooler shares, in which nothing stays set,
+    and for one that waits for a locked catalogue. Raises SchemaNotTrusted and SchemaMissing before
+    anything in the schema pgq is called.
     """
     keywords = connect_parameters(dsn, {}, defaults or {})
     connection = await _connect(dsn, kind, keywords)
@@ -118,7 +121,10 @@ async def _set_up(
     # No query comes before the timeout: it would wait for a catalogue that somebody has locked.
     timeout = f"set local lock_timeout = '{LOCK_TIMEOUT}'"
     text = f"begin isolation level read committed; {timeout}; {query}; {owners}; commit"
-    cursor = await connection.execute(text.encode(), prepare=False)
+    try:
+        cursor = await connection.execute(text.encode(), prepare=False)
+    except LockNotAvailable as exc:
+        raise ConnectionFailed(f"all wait for a system catalogue: {LOOK_ELSEWHERE}") from exc
     cursor.nextset()
     cursor.nextset()
     row = await cursor.fetchone()

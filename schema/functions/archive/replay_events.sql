@@ -9,8 +9,8 @@
 -- - Events that the consumer has yet to get: those that its last tick does not see. Of lanes and
 --   workers the slowest one counts. tick_ids has the first tick that saw each event. A position is
 --   a tick that existed when the event was archived, so comparing numbers is exact. While the
---   registration is locked, the position can only advance: who moves it back locks it for update,
---   and updates it, see seek_consumer and register_consumer_at.
+--   registration is locked, the position can only advance: a session that moves it back locks the
+--   registration for update and updates it, see seek_consumer and register_consumer_at.
 -- - Events that wait in its retry queue, or are parked.
 -- - Events that its filter does not take. The filter of a batch lets all retried events pass.
 -- - Events that were cancelled for it or for all, as far as pgq.skipped_event still has them. Their

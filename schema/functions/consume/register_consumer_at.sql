@@ -59,7 +59,7 @@ begin
             perform pgq.raise_wrong_mode(x_queue_name, x_consumer_name,
                 coalesce(r.sub_mode, 'subconsumer'));
         end if;
-        if not r.is_new then  -- else an older snapshot would not notice: see replay_events
+        if not r.is_new then  -- a replay with an older snapshot is to fail: see replay_events
             update pgq.registration set sub_queue = sub_queue where sub_id = r.sub_id;
         end if;
         perform from pgq.registration where sub_parent = r.sub_id order by sub_id for update;

@@ -5,8 +5,8 @@
 -- larger than the positions need, it is compacted instead (see compact_positions), unless an open
 -- transaction uses it.
 --
--- A row that another session deletes just now is left to it: a wait could deadlock with an
--- unregister_consumer, which deletes in another order.
+-- Rows that another session has locked are left out: unregister_consumer deletes in another order,
+-- so a wait could deadlock.
 --
 -- Returns: 0, done (1 would ask for another call, see maint_operations).
 -- Writes: delete pgq.position; as compact_positions.

@@ -3,8 +3,8 @@
 -- unregister_consumer, which deletes unused names.
 --
 -- A caller that moves the consumer locks it for update, as seek_consumer does: replay_events holds
--- a key share lock while it asks for the position. A weaker lock, made stronger later, could wait
--- for a session that waits for the weaker one.
+-- a key share lock while it asks for the position. A caller that took the weaker lock first and the
+-- stronger one later could deadlock with a session that waits for the weaker one.
 -- Parameters: i_parent: the sub_parent of a new registration. i_moves: the caller moves it.
 -- Returns: the registration, locked; is_new: it was added.
 -- Writes: row lock pgq.registration, pgq.consumer; insert pgq.consumer, pgq.registration.

@@ -1,7 +1,7 @@
 -- The time of the first tick that counts an event: whose event sequence has reached the event's id.
 -- The sequence never falls from tick to tick. So the search halves the range of tick ids; an idle
--- queue has a tick a minute, and reading all of them costs a thousand queues seconds. A tick's id
--- may be the largest bigint, so no step adds to one beyond i_last.
+-- queue has a tick a minute, and reading all of them costs a thousand queues seconds. The last
+-- tick's id may be the largest bigint, so the search never computes i_last + 1.
 -- Parameters: i_first, i_last: the ticks to search, both included; i_last may be missing.
 -- Returns: null: no tick counts it yet.
 -- Writes: nothing.
