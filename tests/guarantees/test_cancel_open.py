@@ -197,3 +197,14 @@ def test_event_of_a_stage_counts_from_its_release(db: Database, *, released: boo
     )
     assert states(db.main, event) == ["delivered" if released else "cancelled"]
     assert db.main.one(WAITS) == int(released)
+
+
+def test_event_that_failed_again_in_a_batch_of_parked_ones_is_in_no_open_batch(
+    db: Database,
+) -> None:
+    main = set_aside(db, "a1", "b1", data=("a1", "a2", "b1"))
+    batch = take(main)
+    park(main, batch, "a1")
+    assert main.data(batch) == ["b1"]
+    assert states(main, 1) == ["cancelled"]
+    assert parked(main) == ["a2", "b1"]
