@@ -60,7 +60,7 @@ MUTATIONS = {
         "open_lane",
         "or s.sub_detached is not null",
         "",
-        races.test_run_that_found_no_event_does_not_move_a_lane_behind_a_detach,
+        races.test_run_that_looks_at_a_lane_does_not_move_it_behind_a_detach,
     ),
     "pin ticks of a detached consumer": Mutation(
         "lock_subscription",
