@@ -115,14 +115,7 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
         at_times = row["by_ticks"] and consumer.startswith("archive")
         level: Level = "warn" if at_times or _unattended(row) <= GONE else "fail"
         remedy = f"run {_runner(row)}, or give it up: {unregistering(queue, consumer)}"
-        if row["locker"]:
-            holder = locks.Holder(*row["locker"])
-            remedy = (
-                f"if it runs and its log tells of a lock, it may wait for {holder}, whose "
-                f"transaction has locked registrations of consumers: {holder.how_to_end}; else "
-                f"{remedy}"
-            )
-        yield Finding(level, "running", what, remedy)
+        yield Finding(level, "running", what, _lock_first(row, remedy))
     # The check "worker" tells of each worker that has a batch.
     hanging = [
         row
@@ -135,7 +128,7 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
             f"consumer {consumer} of queue {queue} runs, but has finished nothing for "
             f"{duration(row['last_move'])}: about {row['pending_events']} event(s) wait"
         )
-        yield Finding("warn", "running", what, HANGS)
+        yield Finding("warn", "running", what, _lock_first(row, HANGS))
     if not idle and not hanging:
         count = sum(row["runs"] for row in rows)
         # Others may have been seen, or have got events, in the last minute: too early to tell.
@@ -147,6 +140,17 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
         )
         what = f"{count} of {len(rows)} consumer(s) run, no events {wait}"
         yield Finding("ok", "running", what)
+
+
+def _lock_first(row: Row, remedy: str) -> str:
+    """Return a remedy that is for a consumer that does not wait for another session's lock."""
+    if not row["locker"]:
+        return remedy
+    holder = locks.Holder(*row["locker"])
+    return (
+        f"if it runs and its log tells of a lock, it may wait for {holder}, whose transaction has "
+        f"locked registrations of consumers: {holder.how_to_end}; else {remedy}"
+    )
 
 
 def _runner(row: Row) -> str:
