@@ -144,7 +144,7 @@ def unfix(consumer: BaseConsumer) -> None:
     before = _fixed.pop(id(consumer), None)
     if before is not None:
         for key in FIXED:
-            del vars(consumer)[key]
+            vars(consumer).pop(key, None)
         vars(consumer).update(before)
 
 

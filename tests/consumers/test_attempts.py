@@ -258,7 +258,7 @@ def test_a_run_that_ends_in_order_releases_its_token(queue, make, attempt, how):
     except ValueError:
         assert how == "error"
     assert queue.open_batch() is not None
-    assert re.fullmatch(r"[\w.-]+:\d+:[0-9a-f]{16}", holders[0])
+    assert re.fullmatch(r"[\w.-]+:\d+:[\w.]+\.[0-9a-f]{16}", holders[0])
     assert attempt() == (None, None, None)
 
 

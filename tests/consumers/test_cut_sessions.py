@@ -16,6 +16,7 @@ from tests.support.waiting import eventually
 
 SHAPES = [{}, {"transactional": True}, {"transactional": True, "part_size": 5}]
 HOST = holder.new_holder().rpartition(":")[0].rpartition(":")[0]
+HERE = holder.new_holder().rpartition(":")[2]
 COUNT = "update pgq.position set pos_part = 1, pos_tries = %s, pos_died = %s where pos_batch > 0"
 COUNTED = "select pos_tries from pgq.current_position where pos_batch > 0"
 WAITS = "may have lost its connection only"
@@ -89,7 +90,7 @@ def start(make, monkeypatch):
 def test_an_event_where_two_live_workers_lost_their_sessions_is_handled(
     start, cut, come_back, connection, client, log, settings
 ):
-    tokens = [f"{HOST}:{os.getpid()}:x", "elsewhere:1:y"]
+    tokens = [f"{HOST}:{os.getpid()}:{HERE}", "elsewhere:1:y"]
     cut(*tokens)
     _, seen = start(**settings)
     eventually(lambda: WAITS in log.text)
@@ -120,7 +121,7 @@ def test_an_event_that_killed_a_process_of_this_host_is_dead_at_once(
 ):
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
-    cut(f"{HOST}:{process.pid}:x")
+    cut(f"{HOST}:{process.pid}:{HERE}")
     _, seen = start(**settings)
     eventually(lambda: seen == ["b", "c"] and not taken(connection))
     assert [event.ev_data for event in client.get_dead_events(QUEUE, CONSUMER)] == ["a"]
@@ -152,14 +153,25 @@ def test_a_batch_that_is_lost_in_the_wait_is_left(start, cut, connection, client
 @pytest.mark.parametrize(
     ("token", "gone"),
     [
-        (f"{HOST}:{os.getpid()}:x", False),
-        (f"{HOST}:{1 << 40}:x", True),
-        (f"{HOST}:1:x", False),
+        (f"{HOST}:{os.getpid()}:{HERE}", False),
+        (f"{HOST}:{1 << 40}:{HERE}", True),
+        (f"{HOST}:1:{HERE}", False),
+        (f"{HOST}:{1 << 40}:00000000.4026531836.x", False),
+        (f"{HOST}:{1 << 40}:x", False),
         ("elsewhere:99999999:x", False),
         (f"{HOST}:x", False),
         ("dead", False),
     ],
-    ids=["itself", "ended", "of another user, perhaps", "elsewhere", "no process", "no token"],
+    ids=[
+        "itself",
+        "ended",
+        "of another user, perhaps",
+        "in another container",
+        "of an unknown place",
+        "elsewhere",
+        "no process",
+        "no token",
+    ],
 )
 def test_only_a_process_of_this_host_is_known_to_have_ended(token, gone):
     assert holder.is_gone(token) is gone

@@ -10,7 +10,7 @@ from pgqpy.calls import consume
 from pgqpy.consumers import unclean_ends
 from tests.consumers.harness import CONSUMER, QUEUE, patched
 from tests.consumers.lanes import LANES
-from tests.consumers.test_cut_sessions import COUNT, COUNTED, HOST, LONG, SHAPES, WAITS
+from tests.consumers.test_cut_sessions import COUNT, COUNTED, HERE, HOST, LONG, SHAPES, WAITS
 from tests.consumers.workers import taken
 from tests.support.waiting import eventually
 
@@ -54,7 +54,7 @@ def start(make, queue, client, connection, call, monkeypatch):
 def test_an_event_where_two_live_runs_lost_their_sessions_is_handled(
     start, call, connection, client, log, settings
 ):
-    tokens = [f"{HOST}:{os.getpid()}:x", "elsewhere:1:y"]
+    tokens = [f"{HOST}:{os.getpid()}:{HERE}", "elsewhere:1:y"]
     seen = start(*tokens, **settings)
     eventually(lambda: WAITS in log.text)
     assert connection.execute(COUNTED).fetchone() == (2,)
