@@ -190,7 +190,8 @@ def judge_retries(rows: list[Row]) -> Iterator[Finding]:
                 f"{row['due']} retry event(s) for consumer {consumer} of {queue} are due, "
                 f"the oldest since {duration(row['overdue'])}"
             )
-            yield Finding("fail", "retry", what, "pgqpy ticker run puts them back")
+            remedy = "pgqpy ticker run puts them back; its log says why one fails"
+            yield Finding("fail", "retry", what, remedy)
         # One such event may be bad data; many mean a bad handler.
         if row["failing"] >= MANY_FAILING:
             what = (

@@ -167,6 +167,27 @@ def test_maint_positions_waits_for_no_row_that_is_deleted_just_now(queue, sql, r
     assert len(rows("select from pgq.position")) == 1
 
 
+def test_maint_skipped_events_waits_for_no_row_that_is_deleted_just_now(queue, sql, rows, connect):
+    sql(
+        "insert into pgq.skipped_event (skip_sub, skip_no, skip_txid, skip_id)"
+        " select sub, no, 3, no"
+        " from (select sub_id from pgq.registration union select -99) s (sub),"
+        " generate_series(1, 3) no"
+    )
+    deleting = connect(autocommit=False)
+    deleting.execute("delete from pgq.skipped_event where skip_no = 2")
+    sql("set lock_timeout = '2s'")
+    left = (
+        "select skip_sub > 0, skip_no from pgq.skipped_event"
+        " where skip_sub not in (select -queue_id from pgq.queue) order by 1, 2"
+    )
+    assert sql("select pgq.maint_skipped_events()") == 0
+    assert rows(left) == [(False, 2), (True, 2), (True, 3)]
+    deleting.rollback()
+    assert sql("select pgq.maint_skipped_events()") == 0
+    assert rows(left) == [(True, 3)]
+
+
 def test_maint_positions_keeps_an_open_batch(queue, sql):
     sql("select pgq.tick_queue('q')")
     batch = sql("select pgq.next_batch('q', 'c')")

@@ -2,6 +2,7 @@
 -- tick which is left sees. The newest row of each subscription stays: see mark_skips. Rows
 -- of removed subscriptions go too: an unregister_consumer in REPEATABLE READ may not have seen the
 -- last ones.
+-- Rows that another session has locked are left out: see maint_positions.
 -- One call deletes up to 10,000 of each subscription.
 -- Returns: 1 call again at once, 0 done.
 -- Writes: delete pgq.skipped_event.
@@ -29,8 +30,8 @@ begin
                  order by tick_id limit 1) t
     loop
         delete from pgq.skipped_event
-         where skip_sub = r.sub and skip_no = any(array(
-                select skip_no from pgq.skipped_event
+         where ctid = any (array(
+                select ctid from pgq.skipped_event
                  where skip_sub = r.sub and skip_txid < txid_snapshot_xmax(r.low)
                    and skip_no < r.newest
                    and txid_visible_in_snapshot(skip_txid, r.low)
@@ -38,13 +39,16 @@ begin
                         select from pgq.stage
                          where stage_queue = r.queue and stage_txid = skip_txid
                            and txid_visible_in_snapshot(stage_released_by, r.low) is not true)
-                 limit c_limit));
+                 limit c_limit for update skip locked));
         get diagnostics v_deleted = row_count;
         v_again := greatest(v_again, (v_deleted = c_limit)::int);
     end loop;
     delete from pgq.skipped_event
-     where skip_sub not in (select sub_id from pgq.registration)
-       and skip_sub not in (select -queue_id from pgq.queue);
+     where ctid = any (array(
+            select ctid from pgq.skipped_event
+             where skip_sub not in (select sub_id from pgq.registration)
+               and skip_sub not in (select -queue_id from pgq.queue)
+               for update skip locked));
     return v_again;
 end $$;
 comment on function pgq.maint_skipped_events()
