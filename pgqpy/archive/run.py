@@ -29,6 +29,7 @@ MAX_EVENTS = 1_000_000  # of a file, unless one tick has more
 # A range without events that is shorter than this is not written: a queue without events has a tick
 # a minute, and would have a file for each run.
 LONGEST_EMPTY = timedelta(hours=1)
+NOT_ADOPTED = "there was no tick to archive, so the next run needs --adopt again"
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,8 @@ class _Run:
         files = events = 0
         while (written := self._next_file(own, target)) is not None:
             files, events = files + 1, events + written.events
+        if self.options.adopt and not files:
+            self.say(NOT_ADOPTED)
         return files, events
 
     def _next_file(self, own: Identity, target: int) -> FileInfo | None:
@@ -116,11 +119,14 @@ class _Run:
     def _write(
         self, own: Identity, from_tick: int, to_tick: int, *, may_wait: bool
     ) -> FileInfo | None:
-        """Write the file of a pinned range; None if it is empty, short and may wait."""
+        """Write the file of a pinned range; None if it is empty, short and may wait.
+
+        With `adopt` none waits: only a file says that the archive is this server's from now on.
+        """
         with self.store.spool(str(own.queue_id)) as spool:
             info = self._read(own, from_tick, to_tick, spool)
             is_short = info.end.time - info.start.time < LONGEST_EMPTY
-            if may_wait and is_short and not info.events:
+            if may_wait and is_short and not info.events and not self.options.adopt:
                 return None
             path = file_path(own.queue_id, info.start, info.end)
             self.store.put(spool, path, self._check)

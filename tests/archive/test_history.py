@@ -13,6 +13,7 @@ from psycopg.conninfo import make_conninfo
 
 import pgqpy
 from pgqpy.archive import ArchiveMismatch
+from pgqpy.archive.run import NOT_ADOPTED
 from tests.archive.shop import Shop
 
 if TYPE_CHECKING:
@@ -52,6 +53,20 @@ def test_files_of_the_same_history_count_though_the_position_was_lost(shop: Shop
         assert new.run(adopt=True) == (1, 1)
         assert new.is_whole()
         assert new.archived() == ["a", "b", "c", "d", "e"]
+
+
+def test_an_archive_is_adopted_once_though_there_is_no_event(shop: Shop) -> None:
+    shop.insert("a")
+    shop.run()
+    with standby(shop) as new:
+        assert new.run(adopt=True) == (0, 0)
+        assert new.said == [NOT_ADOPTED]
+        with pytest.raises(ArchiveMismatch, match="add --adopt once"):
+            new.run()
+        new.tick()
+        assert new.run(adopt=True) == (1, 0)
+        assert new.run() == (0, 0)
+        assert new.is_whole()
 
 
 def test_files_of_a_lost_history_stop_the_run_and_stay(shop: Shop) -> None:
