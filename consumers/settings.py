@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from difflib import get_close_matches
 from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pgqpy.consumers.retry import RetryPolicy, seconds
@@ -17,9 +18,13 @@ if TYPE_CHECKING:
     from pgqpy.records import Event
 
 HANDLERS = ("process_event", "process_batch")
-# A run takes its locks, and registers, by these.
-FIXED = ("queue", "queues", "name", "transactional", "shared", "lanes", "lease", "key")
-_fixed: dict[int, dict[str, object]] = {}  # by the id of each consumer that runs: see fix
+# A run takes its locks, registers and reads its queue by these.
+FIXED = (
+    *("queue", "queues", "name", "types", "extras"),
+    *("transactional", "shared", "lanes", "lease", "key"),
+)
+# By the id of each consumer that runs: its settings, and those that were its own before. See fix.
+_fixed: dict[int, tuple[dict[str, object], dict[str, object]]] = {}
 
 
 class ConsumerSettings(TypedDict, total=False):
@@ -133,19 +138,28 @@ SETTINGS = tuple(
 
 
 def fix(consumer: BaseConsumer) -> None:
-    """Keep the settings in FIXED as they are, until `unfix`, also where they are the class's."""
+    """Keep the settings as they are, until `unfix`, also where they are the class's."""
     own = vars(consumer)
-    _fixed[id(consumer)] = {key: own[key] for key in FIXED if key in own}
-    own.update((key, getattr(consumer, key)) for key in FIXED)
+    settings = {key: _frozen(getattr(consumer, key)) for key in SETTINGS}
+    _fixed[id(consumer)] = settings, {key: own[key] for key in SETTINGS if key in own}
+    own.update(settings)
 
 
 def unfix(consumer: BaseConsumer) -> None:
-    """Give the settings back; doing it twice is safe."""
-    before = _fixed.pop(id(consumer), None)
-    if before is not None:
-        for key in FIXED:
-            vars(consumer).pop(key, None)
-        vars(consumer).update(before)
+    """Give the settings back, but those that were set meanwhile; doing it twice is safe."""
+    own = vars(consumer)
+    settings, before = _fixed.pop(id(consumer), ({}, {}))
+    for key, value in settings.items():
+        if key in FIXED or own.get(key) is value:
+            own.pop(key, None)
+            own.update({key: before[key]} if key in before else {})
+
+
+def _frozen(value: object) -> object:
+    """Return a copy of a list or dict, which cannot be changed in place."""
+    if isinstance(value, dict):
+        return MappingProxyType({key: _frozen(each) for key, each in value.items()})
+    return tuple(value) if isinstance(value, list) else value
 
 
 def handler_name(consumer: BaseConsumer) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from pgqpy.consumers.settings import FIXED
 from pgqpy.errors import ConsumerRunning
-from tests.consumers.harness import CONSUMER, QUEUE, Queue, private, short_grace
+from tests.consumers.harness import CONSUMER, END, QUEUE, Queue, private, short_grace
 from tests.support.waiting import eventually
 
 KINDS = [{}, {"shared": True}, {"shared": True, "lease": 60}, {"lanes": 2, "key": "extra1"}]
@@ -49,7 +49,31 @@ def test_settings_that_a_run_depends_on_are_fixed_while_it_lasts(queue, make):
     consumer.fetch_size = 7
     running.stop()
     assert {setting: getattr(consumer, setting) for setting in FIXED} == before
+    assert consumer.fetch_size == 7
     consumer.name = "another"
+
+
+FILTER = "select sub_filter from pgq.registration where sub_filter is not null"
+
+
+def test_a_filter_that_is_changed_while_it_runs_counts_from_the_next_run_on(
+    queue, client, make, log
+):
+    """Also where the session is lost: what a filter passes over never comes again."""
+    consumer = make.consumer(lambda event: None, types=["test"], extras={"extra1": ["eu"]})
+    running = make.run(consumer)
+    eventually(lambda: private(consumer, "worked"))
+    type(consumer).types.append("other")
+    type(consumer).extras["extra1"].append("us")
+    client.connection.execute(END)
+    eventually(lambda: "runs again" in log.text)
+    assert client.connection.execute(FILTER).fetchall() == [
+        ({"types": ["test"], "extra1": ["eu"]},)
+    ]
+    with pytest.raises(AttributeError):
+        consumer.types.append("other")
+    running.stop()
+    assert consumer.types == ["test", "other"]
 
 
 def test_settings_of_the_class_count_from_the_next_run_on(queue, make, client):
@@ -58,9 +82,10 @@ def test_settings_of_the_class_count_from_the_next_run_on(queue, make, client):
     consumer: Any = make.consumer(lambda event: seen.append((consumer.name, event.data)))
     running = make.run(consumer)
     eventually(lambda: private(consumer, "worked"))
-    type(consumer).name = "second"
+    type(consumer).name, type(consumer).max_retries = "second", 0
     queue.insert("a")
     queue.wait_until_finished()
+    assert (consumer.name, consumer.max_retries) == (CONSUMER, 20)
     running.stop()
     client.register_consumer(QUEUE, "second")
     queue.insert("b")
