@@ -2,7 +2,8 @@
 -- the filter takes them, they were not cancelled before, no seek has dropped the copy, and nobody
 -- has finished them. The batch has them again when it is given again. The conditions are those of
 -- range_sql: change both. Parts of a cut range that no worker has yet count as open. A batch of
--- take_parked has what parked_event_sql says.
+-- take_parked still has those of its events that are parked, also one that has failed in it: while
+-- it is there, the batch leaves out the events of its key behind it (see parked_event_sql).
 -- Parameters: p: the position of a consumer, a lane or a worker. i_ids: the events. i_events: as
 --   find_events_by_id returns them, since before the batch was opened.
 -- Returns: their ids.
@@ -23,9 +24,10 @@ begin
     if p.pos_next_tick is null then
         return '{}';
     elsif p.pos_next_tick = p.pos_last_tick then
-        execute format('select array(select ev_id from (%s) e where ev_id = any ($1))',
-            pgq.parked_event_sql(v_owner, p.pos_batch, p.pos_ids)) into v_open using i_ids;
-        return v_open;
+        return array(
+            select id from unnest(p.pos_ids) id
+             where id = any (i_ids)
+               and exists (select from pgq.parked where ev_owner = v_owner and ev_id = id));
     end if;
     select tick_snapshot into v_start from pgq.tick
      where tick_queue = p.sub_queue and tick_id = p.pos_last_tick limit 1;
