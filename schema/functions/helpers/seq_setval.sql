@@ -2,7 +2,7 @@
 -- no other sequences.
 --
 -- A producer may take ids between the look at the sequence and a setval, which would move it back
--- then. So up to a million ids are taken by nextval. Beyond that, no producer is so fast.
+-- then. So up to 100,000 ids are taken by nextval. Beyond that, no producer is so fast.
 -- Parameters: i_seq_name: queue_event_seq or queue_tick_seq of a queue.
 -- Returns: the resulting last value.
 -- Raises: PQ009, the sequence belongs to no queue, or the value is beyond 2^62, where sums with it
@@ -12,7 +12,7 @@ create or replace function pgq.seq_setval(i_seq_name text, i_new_value bigint)
 returns bigint language plpgsql strict security definer set search_path = pg_catalog, pg_temp
 set row_security = off as $$
 declare
-    c_most constant int := 1000000;
+    c_most constant int := 100000;
     v_last bigint;
 begin
     if not exists (select from pgq.queue where i_seq_name in (queue_event_seq, queue_tick_seq)) then
@@ -26,9 +26,8 @@ begin
     if i_new_value > v_last + c_most then
         return setval(i_seq_name::regclass, i_new_value);
     end if;
-    while v_last < i_new_value loop
-        v_last := nextval(i_seq_name::regclass);
-    end loop;
-    return v_last;
+    return coalesce((
+        select max(nextval(i_seq_name::regclass)) from generate_series(v_last + 1, i_new_value)),
+        v_last);
 end $$;
 comment on function pgq.seq_setval(text, bigint) is 'Moves a queue''s sequence forward.';
