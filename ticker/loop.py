@@ -51,6 +51,7 @@ TICK_SETTINGS = {"synchronous_commit": "off", "lock_timeout": "100ms"}
 
 # Held by every daemon, so that `pgqpy ticker status` counts the standbys.
 LOCK_AS_DAEMON = "select pg_try_advisory_lock_shared(7366513, 3)"
+SKIPPED_PERIOD = 1.0  # seconds, at most, between looks for skipped queues
 # See pgq.try_lock_against_drop: drop_queue takes the lock, and any other session can.
 SKIPPED: LiteralString = f"""
     select distinct on (q.queue_id) q.queue_name, q.queue_id, h.pid, h.role, h.application,
@@ -127,7 +128,7 @@ class TickLoop:
         connection, statements = client.connection, Statements(client)
         state = TickState(LastTicks([int(row[0]) for row in statements.run(QUEUES)]))
         period = self._settings.due_period
-        due_ticks, skipped = DueTicks(period), SkippedQueues(period)
+        due_ticks, skipped = DueTicks(period), SkippedQueues(min(period, SKIPPED_PERIOD))
         last_tick = time.monotonic()
         while not self._stopping.is_set():
             now = time.monotonic()

@@ -42,7 +42,11 @@ class Mover:
         self._statements: Statements | None = None
         self._look_at = 0.0  # monotonic seconds
         self._retry_at = 0.0  # monotonic seconds
-        self.duty = Duty("retry", self._round, self._period, database, settings=MOVER_SETTINGS)
+        self.duty = Duty(
+            *("retry", self._round, self._period, database),
+            settings=MOVER_SETTINGS,
+            keeps_session=True,
+        )
 
     def run(self) -> None:
         """Move what is due, whenever something may be, until `stopping` and `ticked` are set."""

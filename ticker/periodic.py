@@ -50,6 +50,7 @@ class Duty:
     period: float  # seconds
     database: Database
     settings: Mapping[str, str] = field(default_factory=lambda: DUTY_SETTINGS)
+    keeps_session: bool = False  # whatever its period: it is called when there is news, too
     _client: Client | None = field(default=None, init=False)
     _session: ExitStack = field(default_factory=ExitStack, init=False)
 
@@ -75,7 +76,7 @@ class Duty:
             report.forget(self.name)
             if health.role == "active":
                 health.duty_ran(self.name, failed=not complete)
-            if self.period > KEEP_SESSION_UP_TO:
+            if self.period > KEEP_SESSION_UP_TO and not self.keeps_session:
                 self._disconnect()
         finally:
             health.running.pop(self.name, None)

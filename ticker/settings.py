@@ -75,6 +75,17 @@ class TickerSettings(BaseSettings):
                     raise ValueError(msg)
         return self
 
+    @model_validator(mode="after")
+    def _check_health_limit(self) -> Self:
+        longest = max(self.poll_interval, self.tick_interval, self.idle_poll_interval)
+        if longest >= self.health_limit:
+            msg = (
+                f"health_limit (PGQPY_HEALTH_LIMIT) must be longer than the intervals, {longest:g} "
+                "seconds here: else the daemon is unhealthy between two polls"
+            )
+            raise ValueError(msg)
+        return self
+
     @property
     def databases(self) -> tuple[str, ...]:
         """The connection strings of the databases to serve: at least one, each once."""

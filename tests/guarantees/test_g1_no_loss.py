@@ -163,7 +163,7 @@ def test_long_transaction_costs_a_batch_one_listed_txid(db: Database) -> None:
     db.main.finish(batch)
     db.main.tick()
     query = db.main.one("select pgq.batch_event_sql(%s)", db.main.next())
-    assert f"ev_txid = any ('{{{txid}}}')" in query
+    assert f"any ('{{{txid}}}'::pg_catalog.int8[])" in query
 
 
 def _fill(db: Database, others: int) -> None:

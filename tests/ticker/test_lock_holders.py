@@ -110,7 +110,7 @@ def test_queue_whose_lock_a_session_waits_for_names_that_session(
 ):
     """PostgreSQL refuses the shared lock to a ticker that comes after the request."""
     client.create_queue("other")
-    daemon = start(dsn, **QUICK)
+    daemon = start(dsn, **QUICK | {"due_period": 600})
     daemon.wait_for("active")
     reader = connect(application_name="reader")
     reader.execute("select pg_advisory_lock_shared(7366515, 1)")

@@ -90,12 +90,12 @@ def test_queue_that_fails_delays_no_other_and_works_again(start, dsn, client, co
     assert eventually(lambda: delivered(client)) == [queue]
 
 
-def mover_of(dsn):
+def mover_of(dsn, **wanted):
     """Make the mover of an active daemon, and its sessions."""
-    metrics, sessions = TickerMetrics(), Sessions()
-    report = Report("shop", logs.make_logger(TickerSettings()), metrics)
+    settings, sessions = TickerSettings(**wanted), Sessions()
+    report = Report("shop", logs.make_logger(settings), TickerMetrics())
     health = Health("shop", role="active")
-    return Mover(Database(dsn, TickerSettings(), health, report, sessions, Event())), sessions
+    return Mover(Database(dsn, settings, health, report, sessions, Event())), sessions
 
 
 def test_nothing_of_a_schema_that_another_role_put_in_place_is_called(
@@ -133,6 +133,17 @@ def test_tick_without_a_new_delayed_event_is_no_news(dsn, client, queue):
     assert not mover._has_news()
     sessions.break_off()
     assert mover._has_news()  # the next round finds out why
+    sessions.close()
+
+
+def test_rounds_of_a_long_period_have_one_session(dsn, client, queue):
+    mover, sessions = mover_of(dsn, retry_period=600)
+    pids = set()
+    for _ in range(2):
+        mover.duty()
+        assert not mover._has_news()
+        pids.add(mover._statements.connection.info.backend_pid)
+    assert len(pids) == 1
     sessions.close()
 
 
