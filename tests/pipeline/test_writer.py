@@ -95,7 +95,8 @@ def test_good_and_bad_records_are_there_once_also_when_a_micro_batch_runs_again(
     error = pipeline.run()
     assert error is None, error
     feed.insert(data(5), "nope either")
-    assert pipeline.run() is None
+    error = pipeline.run()
+    assert error is None, error
     assert_all_is_there_once(pipeline, (second, third))
     assert {row for row in pipeline.rows("ev_id", "ev_type") if row[0] in (first, fourth)} == {
         (first, "test"),
@@ -109,7 +110,8 @@ def test_good_and_bad_records_are_there_once_also_when_a_micro_batch_runs_again(
     (written,) = last.glob("ev_date=*/*.parquet")
     shutil.copy(written, written.with_name("part-of-an-attempt-that-was-killed.parquet"))
     pipeline.forget_commit()
-    assert pipeline.run() is None
+    error = pipeline.run()
+    assert error is None, error
     assert_all_is_there_once(pipeline, (second, third))
 
 
@@ -128,11 +130,13 @@ def test_a_micro_batch_that_runs_again_with_other_options_leaves_nothing_of_befo
     pipeline.run()
     assert pipeline.rows("ev_data", folder="_bad") == [("nope",), (data("x"),)]
     pipeline.forget_commit()
-    assert pipeline.run(schema="n STRING", types=("test", "missing")) is None
+    error = pipeline.run(schema="n STRING", types=("test", "missing"))
+    assert error is None, error
     assert pipeline.rows("n") == [("x",)]
     assert list(pipeline.folder.glob("_bad/*")) == []
     pipeline.forget_commit()
-    assert pipeline.run(types=("missing",)) is None
+    error = pipeline.run(types=("missing",))
+    assert error is None, error
     assert pipeline.batches() == []
 
 
@@ -140,7 +144,8 @@ def test_ticks_alone_leave_no_folder_and_a_new_checkpoint_overwrites_none(
     pipeline: Pipeline, feed: Feed
 ) -> None:
     feed.tick()
-    assert pipeline.run() is None
+    error = pipeline.run()
+    assert error is None, error
     assert pipeline.batches() == []
     feed.insert(data(1))
     pipeline.run()
@@ -149,7 +154,8 @@ def test_ticks_alone_leave_no_folder_and_a_new_checkpoint_overwrites_none(
     feed.client.unregister_consumer("orders", "pipeline")
     feed.client.register_consumer("orders", "pipeline")
     feed.insert(data(3))
-    assert pipeline.run(starting_offsets="subscription") is None
+    error = pipeline.run(starting_offsets="subscription")
+    assert error is None, error
     assert pipeline.rows("n") == [(1,), (3,)]
 
 
@@ -175,14 +181,16 @@ def test_an_old_copy_of_the_checkpoint_doubles_no_event(
         assert str(path) in str(error)
         shutil.rmtree(path)
     assert "remove these folders" in str(error)
-    assert pipeline.run() is None
+    error = pipeline.run()
+    assert error is None, error
     assert pipeline.rows("n") == [(1,), (2,), (3,), (4,), (5,)]
     assert pipeline.rows("ev_data", folder="_bad") == [(data("x"),), (data("y"),)]
 
 
 def test_without_a_schema_the_data_stays_as_it_is(pipeline: Pipeline, feed: Feed) -> None:
     feed.insert("nope", None)
-    assert pipeline.run(schema=None, format="json") is None
+    error = pipeline.run(schema=None, format="json")
+    assert error is None, error
     files = pipeline.folder.glob("ev_batch=*/ev_date=*/*.json")
     read = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     assert sorted(row.get("ev_data", "") for row in read) == ["", "nope"]
@@ -192,7 +200,8 @@ def test_the_terminal_shows_good_and_bad(
     pipeline: Pipeline, feed: Feed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     feed.insert(data(4711), "nope")
-    assert pipeline.run(to=None, format="console") is None
+    error = pipeline.run(to=None, format="console")
+    assert error is None, error
     shown = capsys.readouterr().out
     assert "4711" in shown
     assert "not a JSON object" in shown
@@ -203,7 +212,8 @@ def test_the_error_of_a_micro_batch_is_told_as_it_was(pipeline: Pipeline, feed: 
     feed.insert(data(1))
     error = pipeline.run(to="/dev/null/lake")
     assert "/dev/null" in find_cause(str(error)).message
-    assert pipeline.run() is None
+    error = pipeline.run()
+    assert error is None, error
     assert pipeline.rows("n") == [(1,)]
 
 
