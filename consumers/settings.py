@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from difflib import get_close_matches
 from operator import attrgetter
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from pgqpy.consumers.fixed_settings import FIXED, runs
 from pgqpy.consumers.retry import RetryPolicy, seconds
 from pgqpy.consumers.setting_values import CHECKS, KEYS, layers
 
@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from pgqpy.records import Event
 
 HANDLERS = ("process_event", "process_batch")
-# A run takes its locks, registers and reads its queue by these.
-FIXED = (
-    *("queue", "queues", "name", "types", "extras"),
-    *("transactional", "shared", "lanes", "lease", "key"),
-)
-# By the id of each consumer that runs: its settings, and those that were its own before. See fix.
-_fixed: dict[int, tuple[dict[str, object], dict[str, object]]] = {}
 
 
 class ConsumerSettings(TypedDict, total=False):
@@ -113,7 +106,7 @@ class BaseConsumer:
 
     def __setattr__(self, key: str, value: object) -> None:
         """Set an attribute. Raises AttributeError for one of FIXED while the consumer runs."""
-        if key in FIXED and id(self) in _fixed:
+        if key in FIXED and runs(self):
             raise AttributeError(
                 f"{type(self).__name__}.{key} cannot be set while the consumer runs: set it before "
                 "run(), or make another consumer"
@@ -135,31 +128,6 @@ class BaseConsumer:
 SETTINGS = tuple(
     key for key in BaseConsumer.__annotations__ if key[0] != "_" and key not in HANDLERS
 )
-
-
-def fix(consumer: BaseConsumer) -> None:
-    """Keep the settings as they are, until `unfix`, also where they are the class's."""
-    own = vars(consumer)
-    settings = {key: _frozen(getattr(consumer, key)) for key in SETTINGS}
-    _fixed[id(consumer)] = settings, {key: own[key] for key in SETTINGS if key in own}
-    own.update(settings)
-
-
-def unfix(consumer: BaseConsumer) -> None:
-    """Give the settings back, but those that were set meanwhile; doing it twice is safe."""
-    own = vars(consumer)
-    settings, before = _fixed.pop(id(consumer), ({}, {}))
-    for key, value in settings.items():
-        if key in FIXED or own.get(key) is value:
-            own.pop(key, None)
-            own.update({key: before[key]} if key in before else {})
-
-
-def _frozen(value: object) -> object:
-    """Return a copy of a list or dict, which cannot be changed in place."""
-    if isinstance(value, dict):
-        return MappingProxyType({key: _frozen(each) for key, each in value.items()})
-    return tuple(value) if isinstance(value, list) else value
 
 
 def handler_name(consumer: BaseConsumer) -> str:

@@ -46,7 +46,7 @@ class AsyncOpenBatch:
         self.failures = failures
         self.size = 0  # events that were read, in the last pass
         self._begun = 0  # passes of the handler
-        self._ended = 0  # the number of the pass that came to its end last
+        self._ended = 0  # the number of the last pass that came to its end
         self._closed = False
         self.error: Exception | None = None  # of ours, while reading; never a handler's
         self.inserted: InsertTimes | None = None  # if they are wanted
@@ -167,7 +167,7 @@ class AsyncOpenBatch:
                         if held is not None and held.in_doubt:
                             await self._confirm_once(held)
                         yield event
-                self._ended = number
+                self._ended = max(self._ended, number)
             except ConnectionBusy:
                 raise  # the handler passes the batch to insert_events over the same connection
             except Exception as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +17,13 @@ from pgqpy.consumers._async.sources import AsyncSources
 from pgqpy.consumers._async.transactional_worker import kind_of_loop
 from pgqpy.consumers._async.turn import AsyncTurn
 from pgqpy.consumers.connection_errors import LossCounter, is_loss, is_session_lost
+from pgqpy.consumers.fixed_settings import fix, runs, unfix
 from pgqpy.consumers.handler_watch import watch_handlers
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequested
 from pgqpy.consumers.holder import new_holder
 from pgqpy.consumers.pace import Pace
 from pgqpy.consumers.run_log import finishing, log_ended, log_lost
-from pgqpy.consumers.settings import BaseConsumer, check, fix, unfix
+from pgqpy.consumers.settings import SETTINGS, BaseConsumer, check
 from pgqpy.consumers.signals import stop_on_signals
 from pgqpy.consumers.signs_of_life import signs_of_life
 from pgqpy.consumers.status import ConsumerTotals, Outage
@@ -101,7 +101,6 @@ class AsyncConsumer(BaseConsumer):
         self.__careful: AsyncCareful  # of a run
         self.__watch: HandlerWatch | None = None
         self.__losses, self.__pace, self.__counts = LossCounter(), Pace(self), ConsumerTotals()
-        self.__running = threading.Lock()  # held from the beginning of a run to its end
         self.__worked = False  # a session of this run got as far as taking batches
         self.__lost = False  # a session of this run was lost
         self.__outage: Outage | None = Outage()
@@ -124,7 +123,7 @@ class AsyncConsumer(BaseConsumer):
 
     def outage(self) -> Outage | None:
         """Return since when and why run() cannot look for batches or may lose one; else None."""
-        if self.queues and self.__running.locked():
+        if self.queues and runs(self):
             return self.__sources.outage()
         session = self.__session
         ready = session is not None and session.ready
@@ -155,8 +154,7 @@ class AsyncConsumer(BaseConsumer):
         handler. SystemExit and KeyboardInterrupt of a handler end it too; the batch stays open.
         """
         check(self)  # an attribute may have been set since it was made
-        if not self.__running.acquire(blocking=False):
-            raise RuntimeError(f"this {type(self).__name__} runs already")
+        fix(self, SETTINGS)
         try:
             self.__begin()
             with stop_on_signals(self.__stop_on_signal), watch_handlers(self) as self.__watch:
@@ -175,7 +173,6 @@ class AsyncConsumer(BaseConsumer):
     def __begin(self) -> None:
         self.__worked = self.__lost = self.__forked = False
         self.__handler_error, self.__careful = None, AsyncCareful(self, new_holder())
-        fix(self)
         forking.protect(self)
         self.__lock = lock_for(self, self.__lock)
         self.__lock.run = (self.__careful.holder, self.key)
@@ -183,10 +180,9 @@ class AsyncConsumer(BaseConsumer):
 
     def __end(self) -> None:
         forking.unprotect(self)
-        unfix(self)
         self.__outage = Outage()
         self.__stop.close()
-        self.__running.release()
+        unfix(self)
         if self.__forked:
             raise RuntimeError(forking.FORKED)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 
 import pytest
@@ -89,3 +90,42 @@ def test_a_batch_whose_events_nobody_wants_is_finished(queue, read):
     running = read()
     eventually(lambda: running.consumer.counts().batches > 0)
     queue.wait_until_finished()
+
+
+class Nested(Consumer):
+    """Reads its batch once for each event of it."""
+
+    queue, name, on_error = QUEUE, CONSUMER, "stop"
+
+    def process_batch(self, batch):
+        self.pairs = [(one.data, other.data) for one in batch for other in batch]
+
+
+class SideBySide(AsyncConsumer):
+    """Two tasks read its batch; the one that begins first ends last."""
+
+    queue, name, on_error = QUEUE, CONSUMER, "stop"
+
+    async def process_batch(self, batch):
+        begun, ended = asyncio.Event(), asyncio.Event()
+
+        async def first():
+            async for _event in batch:
+                begun.set()
+                await ended.wait()
+
+        async def second():
+            await begun.wait()
+            async for _event in batch:
+                pass
+            ended.set()
+
+        await asyncio.gather(first(), second())
+
+
+def test_an_earlier_pass_may_end_after_the_last_one(queue, make, dsn):
+    queue.insert(*TAKEN)
+    running = make.run((SideBySide if make.asynchronous else Nested)(dsn))
+    queue.wait_until_finished()
+    if not make.asynchronous:
+        assert running.consumer.pairs == [(one, other) for one in TAKEN for other in TAKEN]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
 
-from pgqpy.consumers.settings import FIXED
+from pgqpy.consumers import AsyncConsumer, Consumer
+from pgqpy.consumers.fixed_settings import FIXED
 from pgqpy.errors import ConsumerRunning
 from tests.consumers.harness import CONSUMER, END, QUEUE, Queue, private, short_grace
 from tests.support.waiting import eventually
@@ -115,3 +117,30 @@ def test_a_consumer_that_was_renamed_runs_again(queue, make, client):
         queue.insert(name)
         eventually(lambda: (consumer.name, consumer.name) in seen)
         running.stop()
+
+
+class Sent(Consumer):
+    """A consumer that another process gets, as multiprocessing sends it."""
+
+    queue, name = QUEUE, CONSUMER
+
+    def process_event(self, event):
+        self.seen = event.data
+
+
+class AsyncSent(AsyncConsumer):
+    """The same for asyncio."""
+
+    queue, name = QUEUE, CONSUMER
+
+    async def process_event(self, event):
+        self.seen = event.data
+
+
+def test_a_consumer_that_was_pickled_runs(queue, make):
+    kind = AsyncSent if make.asynchronous else Sent
+    consumer = pickle.loads(pickle.dumps(kind(make.dsn, extras={"extra1": ["eu"]}, types=["test"])))
+    queue.client.insert_event(QUEUE, "test", "a", extra1="eu")
+    queue.tick()
+    make.run(consumer)
+    eventually(lambda: getattr(consumer, "seen", None) == "a")

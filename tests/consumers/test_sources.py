@@ -8,7 +8,8 @@ from unittest.mock import AsyncMock, Mock
 
 from pgqpy.consumers._async.sources import AsyncSources
 from pgqpy.consumers._sync.sources import Sources
-from tests.consumers.harness import CONSUMER, QUEUE, Queue, private
+from pgqpy.consumers.fixed_settings import runs
+from tests.consumers.harness import CONSUMER, QUEUE, Queue
 from tests.consumers.several import URGENT
 from tests.support.waiting import eventually
 
@@ -18,7 +19,7 @@ def test_a_thread_that_asks_while_run_begins_gets_the_queues_that_run(queue, mak
     make_one, entered = kind._make, threading.Event()
 
     def both_run(sources):
-        return [private(each, "running").locked() for each in sources._each] == [True, True]
+        return [runs(each) for each in sources._each] == [True, True]
 
     def late_for_the_asker(sources, name):
         if threading.current_thread() is asker and not entered.is_set():
