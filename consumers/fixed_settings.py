@@ -40,11 +40,12 @@ def runs(consumer: BaseConsumer) -> bool:
 def unfix(consumer: BaseConsumer) -> None:
     """Give the settings back, but those that were set meanwhile; doing it twice is safe."""
     own = vars(consumer)
-    settings, before = _fixed.pop(id(consumer), ({}, {}))
+    settings, before = _fixed.get(id(consumer), ({}, {}))
     for key, value in settings.items():
         if key in FIXED or own.get(key) is value:
             own.pop(key, None)
             own.update({key: before[key]} if key in before else {})
+    _fixed.pop(id(consumer), None)  # last: another run may begin now
 
 
 def _frozen(value: object) -> object:
