@@ -34,9 +34,9 @@ child = os.fork()
 if child == 0:
     with pgqpy.connect(os.environ["PGQPY_DSN"]) as client:
         found = client.receive("orders", "billing", wait=600)
-        print("child got", found[0].event.data)
+        print("child got " + found[0].event.data)
 else:
-    print("forked", child)
+    print(f"forked {child}")
 threading.Event().wait()
 """
 )
@@ -65,7 +65,7 @@ begun.wait()
 child = os.fork()
 if child == 0:
     file = os.readlink(f"/proc/self/fd/{made[0][0].fileno()}")
-    print("child has", file, flush=True)
+    print(f"child has {file}", flush=True)
     os._exit(0)
 os.waitpid(child, 0)
 print("parent has", os.readlink(f"/proc/self/fd/{made[0][0].fileno()}"), flush=True)
@@ -81,7 +81,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMI
 print("no more files")
 while listener._waits:
     pass
-print("then", "listens" if listener._thread.is_alive() else "has died")
+print("then listens" if listener._thread.is_alive() else "then has died")
 """
 )
 

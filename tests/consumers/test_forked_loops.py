@@ -14,7 +14,7 @@ class Process(AsyncConsumer):
     async def process_event(self, event):
         if event.data == "a" and os.fork() == 0:
             sys.exit("the child ends")
-        await asyncio.to_thread(print, "handled", event.data, flush=True)
+        await asyncio.to_thread(print, "handled " + event.data, flush=True)
 
 asyncio.run(Process(sys.argv[1]).run())
 """

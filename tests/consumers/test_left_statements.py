@@ -29,7 +29,7 @@ class Leaving(Base):
 consumer = Leaving(sys.argv[1])
 print("running", flush=True)
 {run}
-print("all of them:", sorted(ends), flush=True)
+print("all of them: %s" % sorted(ends), flush=True)
 """
 
 HANDLERS = {

@@ -232,7 +232,7 @@ def test_a_forked_child_is_refused_and_the_parent_goes_on(queue, start, connecti
 try:
     consumer.run()
 except RuntimeError as error:
-    print("refused:", error, flush=True)
+    print(f"refused: {error}", flush=True)
     os._exit(0)
 """
     process = start(
@@ -262,8 +262,8 @@ def test_a_child_of_a_handler_ends_by_the_signal_that_its_parent_sends(queue, st
         child = fork.Process(target=threading.Event().wait)
         child.start(); child.terminate(); child.join()
         with fork.Pool(1) as pool:
-            print("the pool returned", pool.map(abs, [-7]), flush=True)
-        print("the child ended with", child.exitcode, flush=True)
+            print(f"the pool returned {pool.map(abs, [-7])}", flush=True)
+        print(f"the child ended with {child.exitcode}", flush=True)
     """
     process = start(body, transactional=transactional)
     process.wait_for_output("the pool returned [7]")

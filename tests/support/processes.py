@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 class PythonProcess:
-    """A child `python …` with its output, standard output and error together, in a file."""
+    """A child `python …` with its output, standard output and error together, in a file.
+
+    Each argument of print() is a write of its own here: where several threads or processes
+    print, or log, one string is printed, so that the output of another does not come into it.
+    """
 
     def __init__(self, *args: str, env: Mapping[str, str] | None = None) -> None:
         """Start `python *args` (as `"-m", "pgqpy", …` or `"-c", code`) with `env` added."""
@@ -49,7 +53,8 @@ class PythonProcess:
             if ended is not None:
                 message = f"exit code {ended} before it printed {text!r}:\n{self.output()}"
                 raise RuntimeError(message)
-            return False
+            message = f"it has not printed {text!r}, but:\n{self.output()}"
+            raise AssertionError(message)
 
         eventually(printed, timeout)
         return self.output()
