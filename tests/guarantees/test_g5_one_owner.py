@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.guarantees.sessions import ISOLATIONS, RR, SERIALIZABLE, refused
+from tests.guarantees.sessions import ISOLATIONS, RC, RR, SERIALIZABLE, refused
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
@@ -193,6 +194,24 @@ def test_old_snapshot_from_before_maint_positions_finishes_nothing(
     db.main.one("select pgq.maint_positions()")
     with refused("40001"):
         loser.finish(batch)
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_no_gap_that_two_maint_positions_leave_opens_a_lost_batch(
+    db: Database, isolation: str
+) -> None:
+    batch, _ = _open_batch(db)
+    loser, first = db.open(), db.open()
+    loser.begin(isolation)
+    _repositioned(db.main, batch)
+    first.begin(RC)
+    first.one("select pgq.maint_positions()")
+    assert db.main.deliver() == ["a"]
+    db.main.one("select pgq.maint_positions()")
+    assert db.main.one("select queue_name from pgq.get_batch_info(%s)", batch) is None
+    first.rollback()
+    with refused("40001") if isolation != RC else nullcontext():
+        assert loser.finish(batch) == 0
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)

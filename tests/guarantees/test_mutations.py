@@ -83,11 +83,14 @@ MUTATIONS = {
         "",
         partial(g5.test_old_snapshot_from_before_maint_positions_moves_nothing, isolation=RR),
     ),
-    "trim the position itself": Mutation(
+    "trim positions behind a locked one": Mutation(
         "maint_positions",
-        "old.pos_no < newest.pos_no",
-        "old.pos_no <= newest.pos_no",
-        partial(g5.test_old_snapshot_from_before_maint_positions_moves_nothing, isolation=RR),
+        "and free.pos_no < kept.pos_no",
+        "",
+        partial(
+            g5.test_no_gap_that_two_maint_positions_leave_opens_a_lost_batch,
+            isolation=RC,
+        ),
     ),
     "open a batch without the lock": Mutation(
         "next_batch_custom",
