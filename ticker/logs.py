@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 import psycopg
@@ -59,7 +60,7 @@ def make_logger(settings: TickerSettings) -> FilteringBoundLogger:
     Nothing global is configured: the daemon may run inside an application.
     """
     logger: FilteringBoundLogger = structlog.wrap_logger(
-        structlog.PrintLogger(sys.stderr),
+        _Printer(sys.stderr),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -70,6 +71,16 @@ def make_logger(settings: TickerSettings) -> FilteringBoundLogger:
         cache_logger_on_first_use=True,
     )
     return logger
+
+
+class _Printer(structlog.PrintLogger):
+    """Prints lines, and drops them when the file is closed or its reader has gone."""
+
+    def msg(self, message: str) -> None:
+        with suppress(OSError, ValueError):
+            super().msg(message)
+
+    debug = info = warning = error = critical = msg
 
 
 def clean(_logger: object, _method: str, event: MutableMapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import socket
 import threading
@@ -197,6 +198,26 @@ def test_foreign_texts_stay_one_line_without_terminal_commands(log_format, capsy
     (line,) = capsys.readouterr().err.splitlines()
     assert "\x1b[2J" not in line
     assert len(line) < 2000
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(), ValueError("closed file")], ids=repr)
+def test_line_that_cannot_be_written_is_dropped_and_the_next_one_is_printed(error, monkeypatch):
+    class Stderr(io.StringIO):
+        broken = True
+
+        def write(self, text):
+            if self.broken:
+                raise error
+            return super().write(text)
+
+    stderr = Stderr()
+    monkeypatch.setattr("sys.stderr", stderr)
+    log = logs.make_logger(TickerSettings())
+    log.warning("connection lost")
+    stderr.broken = False
+    log.info("queue works again")
+    assert "queue works again" in stderr.getvalue()
+    assert "connection lost" not in stderr.getvalue()
 
 
 def test_service_manager_that_does_not_read_does_not_block(monkeypatch, tmp_path):
