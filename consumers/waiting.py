@@ -14,6 +14,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from pgqpy.client.listening import Selector
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -57,7 +59,7 @@ class Wakeup:
         """Wait until it is set, one of the other files is readable, or the seconds pass."""
         if self.is_set:
             return
-        with selectors.DefaultSelector() as selector:
+        with Selector() as selector:
             for fd in self._files(others):
                 selector.register(fd, selectors.EVENT_READ)
             selector.select(seconds)
