@@ -1,7 +1,7 @@
 -- Removes finished events from the parked ones. If a key loses its head, the first event that is
 -- left is due now. A caller may finish events in any order, so that event may stand before some of
--- the finished ones. Events that failed in the batch stay, and so do the events of
--- their keys behind them: they were not handled, whatever the caller says.
+-- the finished ones. Events that failed in the batch stay, and so do the events of their keys
+-- behind them: they were not handled, whatever the caller says.
 --
 -- Rows are looked up and deleted one by one, by an index: a plan without statistics would read all
 -- parked events of the consumer. The search for the next head begins at the removed one. From the
