@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.guarantees import test_cancel_parked as cancelled
 from tests.guarantees import test_parked as parked
 from tests.guarantees import test_parked_moves as moves
 from tests.guarantees.mutations import Mutation, expect_failure
+from tests.guarantees.sessions import RR
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
@@ -19,6 +22,28 @@ MUTATIONS = {
         "partition by u.key order by e.ev_id, e.ev_txid",
         "partition by u.key order by e.ev_id desc",
         parked.test_order_is_that_of_the_batches_and_not_of_the_ids,
+    ),
+    "leave the mode to receivers": Mutation(
+        "event_park",
+        "if b.sub_mode is null then",
+        "if false then",
+        partial(parked.test_consumer_that_parks_is_plain, takes="receive('q', 'c', 1, '1 hour')"),
+    ),
+    "take what was cancelled": Mutation(
+        "take_parked",
+        "for key share;",
+        ";",
+        partial(
+            cancelled.test_older_snapshot_takes_no_parked_event_that_was_cancelled,
+            isolation=RR,
+            number=0,
+        ),
+    ),
+    "finish parked events as a lease": Mutation(
+        "finish_events",
+        "or p.pos_last_tick = p.pos_next_tick then",
+        "then",
+        parked.test_what_makes_no_sense_is_refused,
     ),
     "park in the order of ids": Mutation(
         "event_park",

@@ -9,6 +9,9 @@
 -- In a batch of take_parked the events are parked already. They stay where they are, a failed one
 -- with a later time, and so do all events of their keys behind them, whatever the caller says.
 --
+-- A consumer whose first run has not decided its mode is plain from now on: a shared one takes no
+-- parked events.
+--
 -- While the key of lanes is being changed, events of the old lanes go to the retry queue: parked,
 -- one key could be in an old and in a new lane.
 -- Parameters: ids and txids as for event_retry, keys, delays, classes and texts of exceptions. The
@@ -18,7 +21,7 @@
 --   NULL key; PQ020 the consumer is shared; 40001 as lock_batch, or in REPEATABLE READ another
 --   session deleted parked events of a key; PQ012, 42501 as batch_event_sql.
 -- Writes: as lock_batch, batch_event_sql; insert, update or key share lock pgq.parked;
---   as event_retry.
+--   update pgq.registration; as event_retry.
 create or replace function pgq.event_park(
     x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_keys text[],
     x_retry_after interval[], x_errors text[] default null, x_reasons text[] default null)
@@ -75,6 +78,9 @@ begin
         return pgq.event_retry(x_batch_id, x_event_ids, x_event_txids, array(
             select coalesce(after, interval '0') from unnest(x_retry_after) after));
     else
+        if b.sub_mode is null then
+            update pgq.registration set sub_mode = 'plain' where sub_id = b.owner;
+        end if;
         -- Once a key: a look for each event would walk over all rows that the INSERT has made.
         select jsonb_object_agg(key, no) into v_last
           from (select distinct key from unnest(x_keys) key) keys

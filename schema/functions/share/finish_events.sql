@@ -23,7 +23,7 @@ begin
     elsif x_event_ids is null or array_position(x_event_ids, null) is not null then
         raise exception 'Invalid NULL value' using errcode = 'PQ009',
             hint = 'name the ids of the events that are finished';
-    elsif p.pos_ids is null then
+    elsif p.pos_ids is null or p.pos_last_tick = p.pos_next_tick then  -- as take_parked opens it
         raise exception 'batch % is no lease', x_batch_id using errcode = 'PQ009',
             hint = 'receive did not open it: call finish_part or finish_batch';
     elsif not x_event_ids <@ p.pos_ids then
