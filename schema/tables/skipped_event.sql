@@ -10,8 +10,8 @@
 -- Rows with the queue's negative id as skip_sub are for consumers that register later: see
 -- copy_skips.
 --
--- skip_no counts up by one within skip_sub. A row with skip_txid 0 hides nothing, it only has a
--- number: see mark_skips.
+-- skip_no counts up by one within skip_sub. A row with skip_txid 0, or with the lowest bigint as
+-- skip_id, hides nothing: it only has a number, see mark_skips.
 do $$ begin if not exists (select from pgq.installation) then
 create table pgq.skipped_event (
     skip_sub int not null,

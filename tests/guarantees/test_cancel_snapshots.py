@@ -13,6 +13,9 @@ from tests.guarantees.sessions import RR, SERIALIZABLE, refused
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
+FORGET = "select pgq.maint_skipped_events()"
+REGISTER = "select pgq.register_consumer('q', %s)"
+
 
 @pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
 @pytest.mark.parametrize("before", [0, 1])
@@ -67,7 +70,7 @@ def test_older_snapshot_notices_though_older_cancellations_are_forgotten(db: Dat
     db.main.tick()
     old = db.open()
     old.begin(RR)
-    db.main.one("select pgq.maint_skipped_events()")
+    db.main.one(FORGET)
     assert states(db.main, event) == ["cancelled"]
     with refused("40001"):
         old.next()
@@ -96,3 +99,48 @@ def test_cancellation_with_an_older_snapshot(db: Database, isolation: str) -> No
     old.rollback()
     assert states(db.main, third) == ["cancelled"]
     assert db.main.deliver() == []
+
+
+@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
+def test_older_snapshot_registers_no_consumer_after_rows_are_forgotten(
+    db: Database, isolation: str
+) -> None:
+    db.queue()
+    old = db.open()
+    old.begin(isolation)
+    assert states(db.main, db.main.insert("a")) == ["cancelled"]
+    assert states(db.main, db.main.insert("b")) == ["cancelled"]
+    db.main.one(FORGET)
+    with refused("40001"):
+        old.one(REGISTER, "late")
+    old.rollback()
+    old.one(REGISTER, "late")
+    assert db.main.deliver() == db.main.drain("late") == []
+
+
+@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
+def test_older_snapshot_cancels_nothing_after_rows_are_forgotten(
+    db: Database, isolation: str
+) -> None:
+    db.queue()
+    event = db.main.insert("a")
+    old = db.open()
+    old.begin(isolation)
+    for consumer in ("d", "e"):
+        db.main.one(REGISTER, consumer)
+    db.main.one(FORGET)
+    with refused("40001"):
+        states(old, event)
+    old.rollback()
+    assert cancelling.cancel(old, event)[event, "d"] == "cancelled"
+    assert db.main.deliver() == db.main.drain("d") == []
+
+
+def test_rows_without_an_event_go_with_a_rotation(db: Database) -> None:
+    db.queue()
+    for _ in range(4):
+        assert states(db.main, db.main.insert("a")) == ["cancelled"]
+        assert db.main.deliver() == []
+        db.main.rotate()
+    db.main.one(FORGET)
+    assert db.main.one("select count(*) from pgq.skipped_event where skip_sub < 0") <= 4

@@ -127,6 +127,15 @@ MUTATIONS = {
         "true",
         snapshots.test_older_snapshot_notices_though_older_cancellations_are_forgotten,
     ),
+    "forget that somebody registered": Mutation(
+        "mark_skips",
+        "case when i_sub < 0 then txid_current() else 0 end",
+        "0",
+        partial(
+            snapshots.test_older_snapshot_registers_no_consumer_after_rows_are_forgotten,
+            isolation=RR,
+        ),
+    ),
     "forget stages that wait": Mutation(
         "maint_skipped_events",
         "txid_visible_in_snapshot(stage_released_by, r.low) is not true",
@@ -153,8 +162,8 @@ MUTATIONS = {
     ),
     "hide nothing from later consumers": Mutation(
         "copy_skips",
-        "skip_txid > 0",
-        "false",
+        "skip_txid > 0 and",
+        "false and",
         cancels.test_consumer_that_comes_later_does_not_get_it,
     ),
     "leave delayed events": Mutation(

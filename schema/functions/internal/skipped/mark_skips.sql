@@ -8,7 +8,10 @@
 -- they were opened.
 --
 -- cancel_event and register_consumer_at call it for a queue: of a cancellation and a new consumer,
--- the second one sees the first.
+-- the second one sees the first. A session whose snapshot is older than another's row has to find
+-- the number taken, so such a row stays until a rotation: it has the id of its transaction, which
+-- the first tick that is left does not see before. A rotation since the snapshot is an error by
+-- itself. Where a consumer opens a batch, its position tells as much, and the row may go at once.
 --
 -- The row is not deleted: a look for the newest row would walk over the dead ones (G6).
 -- Parameters: i_sub: as skip_sub.
@@ -17,12 +20,15 @@
 create or replace function pgq.mark_skips(i_sub int)
 returns void language plpgsql set enable_seqscan = off set enable_bitmapscan = off
 set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+declare
+    c_none constant bigint := -9223372036854775808;  -- no event has this id
 begin
     loop
         insert into pgq.skipped_event (skip_sub, skip_no, skip_txid, skip_id)
         select i_sub, 1 + coalesce((
                 select skip_no from pgq.skipped_event
-                 where skip_sub = i_sub order by skip_no desc limit 1), 0), 0, 0
+                 where skip_sub = i_sub order by skip_no desc limit 1), 0),
+               case when i_sub < 0 then txid_current() else 0 end, c_none
         on conflict (skip_sub, skip_no) do nothing;
         exit when found;  -- else a session was faster, that this one has waited for
     end loop;
