@@ -211,7 +211,7 @@ async def test_several_messages_are_done_in_one_statement(
         async with orders.transaction():
             await done(orders, *one, *other)
             raise RuntimeError("undo")
-    await done(orders, *one, *other)
+    await done(orders, *one, *other, *one)
     assert counts == [4, 4]
     with pytest.raises(errors.EventNotFound, match="was finished before"):
         await done(orders, one[0])

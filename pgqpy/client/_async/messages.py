@@ -112,7 +112,7 @@ class AsyncReceiving(AsyncBase):
         Raises BatchLost, with `.event_ids`, if other receivers have some of them: the others are
         done. Raises EventNotFound if one was finished before: call their own `done()` then.
         """
-        wanted = list(messages)
+        wanted = list(dict.fromkeys(messages))  # each once
         for message in wanted:
             message._check_open()  # noqa: SLF001  # of our own class
         alone = not self.runner.in_transaction()
