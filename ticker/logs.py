@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 import psycopg
 import structlog
 
-from pgqpy.log_format import LEVELS, renderers
+from pgqpy.log_format import LEVELS, lost_entries, renderers
+from pgqpy.log_stream import LogStream
 from pgqpy.table_locks import TableLocked
 from pgqpy.texts import printable
 
@@ -60,7 +60,7 @@ def make_logger(settings: TickerSettings) -> FilteringBoundLogger:
     Nothing global is configured: the daemon may run inside an application.
     """
     logger: FilteringBoundLogger = structlog.wrap_logger(
-        _Printer(sys.stderr),
+        _Printer(LogStream(sys.stderr, lost_entries(settings.log_format))),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -73,12 +73,14 @@ def make_logger(settings: TickerSettings) -> FilteringBoundLogger:
     return logger
 
 
-class _Printer(structlog.PrintLogger):
-    """Prints lines, and drops them when the file is closed or its reader has gone."""
+class _Printer:
+    """Prints lines. structlog's own one waits for the reader, and raises when it has gone."""
+
+    def __init__(self, stream: LogStream) -> None:
+        self._stream = stream
 
     def msg(self, message: str) -> None:
-        with suppress(OSError, ValueError):
-            super().msg(message)
+        self._stream.write(f"{message}\n")
 
     debug = info = warning = error = critical = msg
 

@@ -20,7 +20,8 @@ from pgqpy.cli.options import split_settings
 from pgqpy.consumers import AsyncConsumer, Consumer
 from pgqpy.consumers.settings import SETTINGS, nearest
 from pgqpy.errors import PgqError
-from pgqpy.log_format import LEVELS, renderers
+from pgqpy.log_format import LEVELS, lost_entries, renderers
+from pgqpy.log_stream import LogStream
 from pgqpy.texts import describe, traceback_text
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def log_to_stderr(log_format: str, log_level: str) -> None:
             _bound_traceback,
         ],
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(LogStream(sys.stderr, lost_entries(log_format)))
     handler.setFormatter(formatter)
     logging.basicConfig(level=LEVELS[log_level], handlers=[handler])
 

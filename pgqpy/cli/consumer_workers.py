@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 import click
 
 from pgqpy.cli.failures import FAILED, USAGE
-from pgqpy.cli.log_thread import LogThread
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.signals import STOP_SIGNALS
 from pgqpy.errors import NotSupported
@@ -97,7 +96,7 @@ class Supervisor:
         if again:
             self._stop_signal = signal.SIGKILL
             self._exit_code = FAILED
-        for process in self._processes:  # before the log, which may wait for its reader
+        for process in self._processes:
             _send(process, self._stop_signal)
         number = len(self._processes)
         workers = f"{number} {noun(number, 'worker')}"
@@ -204,7 +203,7 @@ def supervise(consumer: BaseConsumer, target: Target, commands: Sequence[Sequenc
     name = f"consumer {consumer.name} of queue {queues}"
     # In the environment, where other users of the machine cannot read a password.
     env = {**os.environ, "PGQPY_DSN": target.dsn} if target.dsn else None
-    return _run_until_signal(Supervisor(commands, env=env, name=name))
+    return asyncio.run(_stop_on_signals(Supervisor(commands, env=env, name=name)))
 
 
 def _check_mode(client: Client, consumer: BaseConsumer, queue: str) -> None:
@@ -221,19 +220,6 @@ def _check_mode(client: Client, consumer: BaseConsumer, queue: str) -> None:
             command = f"lanes {queue} {name} {consumer.lanes} --key {consumer.key}"
         text = WRONG_MODE.format(kind=type(consumer).__name__, command=command, **words)
         raise click.ClickException(text)
-
-
-def _run_until_signal(supervisor: Supervisor) -> int:
-    """Run the supervisor, whose event loop never waits for the reader of its log."""
-    log = LogThread()
-    log.start()
-    code = FAILED
-    try:
-        code = asyncio.run(_stop_on_signals(supervisor))
-    finally:
-        if not log.stop():
-            os._exit(code)  # the interpreter would wait for the lock of stderr
-    return code
 
 
 async def _stop_on_signals(supervisor: Supervisor) -> int:
@@ -260,7 +246,7 @@ def stop_with_supervisor() -> int:
         with suppress(ConnectionResetError):  # it died without reading what this process wrote
             while os.read(supervisor, 1):
                 pass
-        os.kill(os.getpid(), signal.SIGTERM)  # before the log, which may wait for its reader
+        os.kill(os.getpid(), signal.SIGTERM)
         logger.warning("the supervisor of the workers has died: stopping")
 
     threading.Thread(target=watch, name="pgqpy-supervisor", daemon=True).start()

@@ -12,6 +12,7 @@ import click
 import psycopg
 
 from pgqpy.errors import PgqError
+from pgqpy.log_stream import LogStream
 from pgqpy.texts import READ_ONLY, escaped, printable
 
 if TYPE_CHECKING:
@@ -161,4 +162,5 @@ def _broken_pipe() -> int:
 
 
 def _say(text: str) -> None:
-    click.echo(redact(text), err=True)
+    # Nobody may read it any more, and what started this process waits for its end.
+    LogStream(sys.stderr, str).write(f"{redact(text)}\n")

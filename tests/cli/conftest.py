@@ -111,6 +111,7 @@ def start(tmp_path: Path, dsn: str) -> Iterator[Start]:
             [sys.executable, "-m", "pgqpy", "consumer", "run", place, *options],
             cwd=tmp_path,
             env={**os.environ, "PGQPY_DSN": dsn},
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -1,0 +1,88 @@
+"""`pgqpy consumer run` whose log nobody reads: it delivers, and signals end it and its workers."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.cli.support import Module, Start
+from tests.cli.test_consumer_workers import BILLING, lives
+from tests.support.unread import fill_stderr
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    import pgqpy
+
+FAILING = """
+import sys
+from pathlib import Path
+from pgqpy.consumers import Consumer
+
+class Billing(Consumer):
+    queue = "orders"
+    name = "billing"
+    max_retries = 0
+
+    def process_event(self, event):
+        Path("seen").open("a").write(event.data + "\\n")
+        if event.data == "first":
+            sys.stdin.readline()
+        raise ValueError(event.data)
+"""
+
+
+def test_consumer_whose_log_nobody_reads_delivers_and_stops(
+    module: Module, start: Start, client: pgqpy.Client, tmp_path: Path
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    for data in ("first", "second", "third"):
+        client.insert_event("orders", "placed", data)
+    client.tick_queue("orders")
+    process = start(module(FAILING) + ":Billing")
+    seen = tmp_path / "seen"
+    eventually(lambda: seen.exists() and seen.read_text() == "first\n")
+    fill_stderr(process.pid)
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    eventually(lambda: len(client.get_dead_events("orders", "billing")) == 3)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+
+
+def test_consumer_whose_log_nobody_reads_ends_with_the_error_of_its_handler(
+    module: Module, start: Start, client: pgqpy.Client, tmp_path: Path
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    client.insert_event("orders", "placed", "first")
+    client.tick_queue("orders")
+    process = start(module(FAILING) + ":Billing", "--set", "on_error=stop")
+    seen = tmp_path / "seen"
+    eventually(lambda: seen.exists() and seen.read_text() == "first\n")
+    fill_stderr(process.pid)
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert process.wait(30) == 1
+
+
+def test_signals_end_workers_whose_log_nobody_reads(
+    module: Module, start: Start, client: pgqpy.Client
+) -> None:
+    client.create_queue("orders")
+    process = start(module(BILLING) + ":Billing", "--workers", "2")
+    fill_stderr(process.pid)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    pids = eventually(lambda: [int(pid) for pid in children.read_text().split()])
+
+    def ends() -> bool:
+        process.send_signal(signal.SIGTERM)
+        return process.poll() is not None
+
+    eventually(ends)
+    # The last signal may come when the supervisor has let go of its signals.
+    assert process.returncode in (0, 1, -signal.SIGTERM)
+    assert not any(map(lives, pids))

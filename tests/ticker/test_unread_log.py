@@ -1,0 +1,59 @@
+"""Tickers whose log nobody reads: they tick and move events."""
+
+from __future__ import annotations
+
+import os
+from contextlib import redirect_stderr
+from threading import Thread
+
+import pytest
+
+from pgqpy import log_stream
+from pgqpy.ticker import Ticker
+from pgqpy.ticker.settings import TickerSettings
+from tests.support.unread import fill
+from tests.support.waiting import eventually
+
+OTHER_SESSIONS = """
+    select count(pg_terminate_backend(pid)) from pg_stat_activity
+    where datname = current_database() and application_name = 'pgqpy ticker'
+"""
+
+
+def delivered(client):
+    batch = client.next_batch("orders", "billing")
+    found = [event.data for event in client.get_batch_events(batch)] if batch else []
+    if batch:
+        client.finish_batch(batch)
+    return found
+
+
+def assert_ticks_and_moves(client):
+    client.insert_event("orders", "t", "now")
+    eventually(lambda: "now" in delivered(client))
+    client.insert_event("orders", "t", "later", delay=0.01)
+    eventually(lambda: "later" in delivered(client))
+
+
+@pytest.fixture
+def full_stderr():
+    reader, writer = os.pipe()
+    fill(writer)
+    with os.fdopen(writer, "w") as stderr:
+        yield stderr
+    os.close(reader)
+
+
+def test_ticker_whose_log_nobody_reads_ticks_and_stops(
+    dsn, client, connection, queue, full_stderr, monkeypatch
+):
+    monkeypatch.setattr(log_stream, "PATIENCE", 0.0)
+    with redirect_stderr(full_stderr):
+        ticker = Ticker(TickerSettings(dsns=(dsn,)))
+    starting = Thread(target=ticker.start, daemon=True)
+    starting.start()
+    assert_ticks_and_moves(client)
+    connection.execute(OTHER_SESSIONS)
+    assert_ticks_and_moves(client)
+    ticker.stop()
+    assert not ticker.hangs
