@@ -70,8 +70,9 @@ class Duty:
             self._disconnect()
             # While the loop reconnects, it reports the failure: one line is enough.
             if health.role == "active" and not self.database.sessions.breaking:
-                report.failed(self.name, exc)
                 health.duty_ran(self.name, failed=True)
+                with suppress(Exception):  # of an application's log
+                    report.failed(self.name, exc)
         else:
             report.forget(self.name)
             if health.role == "active":

@@ -1,15 +1,22 @@
-"""Tickers whose log nobody reads: they tick and move events."""
+"""Tickers whose log nobody reads, or whose log raises: they tick and move events."""
 
 from __future__ import annotations
 
+import logging
 import os
 from contextlib import redirect_stderr
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
+import structlog
 
 from pgqpy import log_stream
 from pgqpy.ticker import Ticker
+from pgqpy.ticker.health import Health
+from pgqpy.ticker.logs import Report
+from pgqpy.ticker.metrics import TickerMetrics
+from pgqpy.ticker.periodic import Duty
+from pgqpy.ticker.session import Database, Sessions
 from pgqpy.ticker.settings import TickerSettings
 from tests.support.unread import fill
 from tests.support.waiting import eventually
@@ -35,6 +42,21 @@ def assert_ticks_and_moves(client):
     eventually(lambda: "later" in delivered(client))
 
 
+def broken_log():
+    """Make a log that raises at warnings and errors."""
+
+    def check(_logger, method, entry):
+        if method in {"warning", "error"}:
+            raise RuntimeError(entry["event"])
+        return entry
+
+    return structlog.wrap_logger(
+        structlog.testing.CapturingLogger(),
+        processors=[check],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+    )
+
+
 @pytest.fixture
 def full_stderr():
     reader, writer = os.pipe()
@@ -57,3 +79,27 @@ def test_ticker_whose_log_nobody_reads_ticks_and_stops(
     assert_ticks_and_moves(client)
     ticker.stop()
     assert not ticker.hangs
+
+
+def test_ticker_whose_log_raises_ticks_and_moves(dsn, client, connection, queue):
+    ticker = Ticker(TickerSettings(dsns=(dsn,)), log=broken_log())
+    ticker.start()
+    try:
+        assert_ticks_and_moves(client)
+        connection.execute(OTHER_SESSIONS)
+        assert_ticks_and_moves(client)
+    finally:
+        ticker.stop()
+
+
+def test_duty_that_fails_is_in_healthz_although_the_log_raises(dsn, client):
+    def fails(_client):
+        raise ValueError("no")
+
+    health, sessions = Health("shop", role="active"), Sessions()
+    report = Report("shop", broken_log(), TickerMetrics())
+    duty = Duty("d", fails, 1.0, Database(dsn, TickerSettings(), health, report, sessions, Event()))
+    duty()
+    duty()
+    assert health.failing_duties() == ["d"]
+    sessions.close()
