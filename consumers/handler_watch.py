@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import faulthandler
 import logging
 import os
+import sys
 import threading
 import time
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from pgqpy.consumers.hang_timer import timer, tracebacks
 from pgqpy.consumers.retry import seconds
 from pgqpy.consumers.settings import key_function
+from pgqpy.log_stream import LogStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -24,16 +26,17 @@ logger = logging.getLogger("pgqpy.consumers")
 
 EXIT_CODE = 1  # as of faulthandler's timer
 GRACE = 5.0  # seconds; for the log, and for a thread that holds the interpreter's lock
-STDERR = 2  # the file descriptor: sys.stderr may be anything
+LOOK = 1.0  # seconds between two looks at the handlers, at most; less than GRACE
 
 
 class HandlerWatch:
     """A thread that knows which handlers run, and since when.
 
     A thread cannot be ended from outside, so the process is. Code that holds the interpreter's lock
-    (a regular expression, say) stops this thread too. For that there is faulthandler's timer, which
-    needs no lock: whenever this thread wakes up, it sets the timer anew. The process has one such
-    timer, so the last consumer that set it decides.
+    (a regular expression, say) stops this thread too. For that there is `timer`, which needs no
+    lock. A handler sets it when it begins, if it is not set: this thread may get no chance to. This
+    thread sets it anew at each look, and clears it when no handler runs: the time goes on while
+    the process is stopped (SIGSTOP, a container that is paused), and idle consumers go on then.
     """
 
     def __init__(self, consumer: BaseConsumer, timeout: float) -> None:
@@ -41,6 +44,7 @@ class HandlerWatch:
         self._consumer = consumer
         self._timeout = timeout
         self._running: dict[object, tuple[float, str]] = {}  # in the order of their begin
+        self._timed = False  # the timer is set
         self._lock = threading.Lock()
         self._closed = threading.Event()
 
@@ -48,13 +52,15 @@ class HandlerWatch:
     def handling(self, what: str) -> Iterator[None]:
         """Watch the application's code that runs in the block; `what` it is is for the log."""
         key = object()
-        with self._lock:
-            self._running[key] = time.monotonic(), what
         try:
+            with self._lock:
+                self._running[key] = time.monotonic(), what
+                if not self._timed and not self._closed.is_set():
+                    self._set_timer(self._timeout)
             yield
         finally:
             with self._lock:
-                del self._running[key]
+                self._running.pop(key, None)
 
     def start(self) -> None:
         """Start the thread."""
@@ -64,7 +70,7 @@ class HandlerWatch:
         """End the thread and the timer."""
         with self._lock:
             self._closed.set()
-            faulthandler.cancel_dump_traceback_later()
+            timer.clear(self)
 
     def _watch(self) -> None:
         while True:
@@ -73,15 +79,32 @@ class HandlerWatch:
                     return
                 began, what = next(iter(self._running.values()), (time.monotonic(), ""))
                 left = began + self._timeout - time.monotonic()
-                latest = max(left, 0) + self._timeout + GRACE
-                faulthandler.dump_traceback_later(latest, exit=True, file=STDERR)
+                if self._running:
+                    self._set_timer(left)
+                elif self._timed:
+                    timer.clear(self)
+                    self._timed = False
+                if left <= 0:
+                    timer.set(self, 2 * GRACE)
             if left <= 0:
                 self._end(what, self._timeout - left)
-            self._closed.wait(left)
+            self._closed.wait(min(left, LOOK))
+
+    def _set_timer(self, left: float) -> None:
+        timer.set(self, max(left, 0) + self._timeout + GRACE)
+        self._timed = True
 
     def _end(self, what: str, ran: float) -> None:
-        # The handler may hold a lock of the log: then the timer ends the process.
-        faulthandler.dump_traceback_later(GRACE, exit=True, file=STDERR)
+        """End the process, whatever becomes of the log: a handler may hold a lock of it."""
+        try:
+            log = threading.Thread(target=self._log, args=(what, ran), daemon=True)
+            log.start()
+            log.join(GRACE)
+            LogStream(sys.__stderr__, str).write(tracebacks())
+        finally:
+            os._exit(EXIT_CODE)
+
+    def _log(self, what: str, ran: float) -> None:
         consumer = self._consumer
         text = (
             "consumer %s of queue %s: %s has run for %.1f s, and handler_timeout is "
@@ -90,8 +113,6 @@ class HandlerWatch:
         )
         names = (consumer.name, consumer.queue, what)
         logger.critical(text, *names, ran, self._timeout, consumer.max_attempts)
-        faulthandler.dump_traceback(STDERR)
-        os._exit(EXIT_CODE)
 
 
 def watching(watch: HandlerWatch | None, what: str) -> AbstractContextManager[None]:

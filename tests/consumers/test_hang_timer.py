@@ -1,0 +1,121 @@
+"""The end of a process whose handler hangs: certain, and only while a handler runs."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.unread import fill
+
+WATCH = """
+import faulthandler, logging, os, re, signal, sys, threading, time
+from types import SimpleNamespace
+from pgqpy.consumers import handler_watch
+from pgqpy.consumers.handler_watch import HandlerWatch
+from pgqpy.consumers.hang_timer import timer
+
+handler_watch.GRACE, handler_watch.LOOK = 0.1, 0.01
+logging.basicConfig()
+consumer = SimpleNamespace(name="billing", queue="orders", max_attempts=5)
+"""
+HANGS = """
+watch = HandlerWatch(consumer, 0.1)
+watch.start()
+with watch.handling("event 1"):
+    {}
+"""
+WAITS = "threading.Event().wait()"
+KEEPS_THE_LOCK = 're.match("(a+)+$", "a" * 60 + "b")'
+LOCKED_LOG = "logging.getLogger().handlers[0].acquire(); " + WAITS
+
+
+def run(code: str, stderr: int = subprocess.PIPE) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-c", WATCH + code],
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        timeout=30,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("handler", [WAITS, KEEPS_THE_LOCK, LOCKED_LOG])
+def test_handler_that_hangs_ends_the_process_although_nobody_reads_its_log(handler):
+    reader, writer = os.pipe()
+    fill(writer)
+    assert run(HANGS.format(handler), writer).returncode == 1
+    os.close(reader)
+    os.close(writer)
+
+
+def test_handler_that_hangs_ends_the_process_although_nobody_reads_its_socket():
+    """It cannot be opened anew, as a pipe can."""
+    reader, writer = socket.socketpair()
+    with reader, writer:
+        fill(writer.fileno())
+        assert run(HANGS.format(WAITS), writer.fileno()).returncode == 1
+
+
+@pytest.mark.parametrize("handler", [WAITS, KEEPS_THE_LOCK, LOCKED_LOG])
+def test_process_that_is_ended_shows_where_its_handler_hangs(handler):
+    done = run(HANGS.format(handler))
+    assert done.returncode == 1
+    assert b'File "<string>", line' in done.stderr
+    assert (b"event 1 has run for" in done.stderr) == (handler == WAITS)
+
+
+ARMED = """
+def armed():
+    return len(os.listdir("/proc/self/task")) > threading.active_count()
+
+def wait_for(wanted):
+    while armed() != wanted:
+        time.sleep(0.002)
+
+watch, other = HandlerWatch(consumer, 60), HandlerWatch(consumer, 60)
+watch.start(), other.start()
+wait_for(False)
+with watch.handling("event 1"):
+    wait_for(True)
+    with other.handling("event 2"):
+        pass
+    other.close()
+    assert armed()
+wait_for(False)
+with watch.handling("event 3"):
+    watch.close()
+while threading.active_count() > 1 or armed():
+    time.sleep(0.002)
+with watch.handling("event 4"):
+    assert not armed()
+"""
+
+
+def test_timer_of_an_idle_consumer_does_not_run():
+    """It would go on while the process is stopped, and end it."""
+    done = run(ARMED)
+    assert done.returncode == 0, done.stderr
+
+
+FORKS = """
+watch = HandlerWatch(consumer, 60)
+with watch.handling("event 1"):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        with HandlerWatch(consumer, 60).handling("in the child"):
+            pass
+        os._exit(0)
+    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert timer._ends
+os._exit(ended)
+"""
+
+
+def test_child_of_a_handler_may_have_a_timer_of_its_own():
+    done = run(FORKS)
+    assert done.returncode == 0, done.stderr
