@@ -14,6 +14,7 @@ from tests.guarantees import test_shared_parts as parts
 from tests.guarantees import test_shared_registration as registration
 from tests.guarantees import test_shared_takeover as takeover
 from tests.guarantees.mutations import Mutation, expect_failure
+from tests.guarantees.sessions import RR
 from tests.guarantees.workers import AWAY
 
 if TYPE_CHECKING:
@@ -86,6 +87,28 @@ MUTATIONS = {
         "elsif not pgq.holder_is_dead(r.sub_id, '', null, now(), null)",
         "elsif false",
         partial(registration.test_idle_worker_is_not_removed, call=registration.REMOVE),
+    ),
+    "remove a worker by an older snapshot": Mutation(
+        "check_removable",
+        "perform pgq.check_newest_position(p)",
+        "perform 1",
+        partial(
+            registration.test_older_snapshot_removes_no_worker_with_its_range,
+            isolation=RR,
+            call=registration.REMOVE,
+            taken="after the snapshot",
+        ),
+    ),
+    "remove a worker by a snapshot from before a compaction": Mutation(
+        "check_removable",
+        "perform pgq.check_snapshot();",
+        "",
+        partial(
+            registration.test_older_snapshot_removes_no_worker_with_its_range,
+            isolation=RR,
+            call=registration.REMOVE,
+            taken="before a compaction",
+        ),
     ),
     "remove a running worker by force": Mutation(
         "check_removable",
@@ -203,8 +226,8 @@ MUTATIONS = {
     ),
     "finish a worker's range as a lease": Mutation(
         "finish_events",
-        "elsif p.pos_ids is null then",
-        "elsif false then",
+        "p.pos_ids is null or",
+        "",
         leases.test_event_of_a_worker_is_no_message,
     ),
     "look for no range of the run": Mutation(

@@ -3,8 +3,8 @@
 -- then the names in the same order, as register_subconsumer does.
 -- Returns: how many registrations were removed: 1 plus the number of subconsumers; 0 was not
 --   subscribed.
--- Raises: PQ020 it is a lane; PQ021 it is a subconsumer, as check_removable.
--- Writes: row lock pgq.registration, pgq.consumer; as remove_registration.
+-- Raises: PQ020 it is a lane; PQ021, 40001 it is a subconsumer, as check_removable.
+-- Writes: row lock pgq.registration, pgq.consumer; as check_removable, remove_registration.
 create or replace function pgq.unregister_consumer(x_queue_name text, x_consumer_name text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off as $$

@@ -19,15 +19,16 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set j
 set max_parallel_workers_per_gather = 0 as $$
 declare
     p pgq.position;
+    v_sub int;
     v_detached timestamptz;
 begin
-    select sub_detached into v_detached from pgq.registration
+    select sub_id, sub_detached into v_sub, v_detached from pgq.registration
       where sub_id = (select pos_sub from pgq.position where pos_batch = x_batch_id limit 1)
         for no key update;
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.check_snapshot();
     end if;
-    if v_detached is not null then
+    if v_sub is null or v_detached is not null then
         return null;
     end if;
     select * into p
