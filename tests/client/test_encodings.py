@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 import pgqpy
@@ -184,3 +185,21 @@ def test_message_that_is_no_text_is_named_and_nothing_is_leased(ascii_dsn: str) 
         (message,) = other.receive("letters", "mails", limit=1, wait=0)
         assert (message.event.data, message.attempt) == ("€", 1)
         message.done()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "create_queue({})",
+        "register_consumer('orders', {})",
+        "add_cron({}, 'orders', 't', '', '@hourly')",
+    ],
+)
+def test_name_that_is_no_utf8_is_refused(ascii_dsn: str, call: str) -> None:
+    name = "convert_from('\\x41ff'::bytea, 'SQL_ASCII')"
+    with pgqpy.connect(ascii_dsn) as client:
+        with pytest.raises(psycopg.Error, match="name is no UTF-8") as caught:
+            client.connection.execute(f"select pgq.{call.format(name)}".encode())
+        assert caught.value.sqlstate == "PQ009"
+        client.create_queue("bücher")
+        client.drop_queue("bücher")
