@@ -19,7 +19,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir tables/queue.sql
 \ir tables/tick.sql
 \ir tables/tick_recent.sql
-\ir tables/compaction.sql
+\ir tables/truncation.sql
 \ir tables/consumer.sql
 \ir tables/registration.sql
 \ir tables/position.sql
@@ -141,6 +141,8 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/stalled/keeps_table.sql
 \ir functions/internal/stalled/detach_consumer.sql
 \ir functions/maint/maint_stalled.sql
+\ir functions/internal/maint/lock_truncation_mark.sql
+\ir functions/internal/maint/count_truncation.sql
 \ir functions/maint/maint_rotate_tables_step1.sql
 \ir functions/maint/maint_rotate_tables_step2.sql
 \ir functions/internal/maint/lock_for_compaction.sql

@@ -136,7 +136,7 @@ PUBLIC = """
             has_any_column_privilege('public', c.oid, 'select')
         from pg_class c
         where relnamespace = 'pgq'::regnamespace and relkind in ('r', 'v')
-            and relname ~ '(?x)^(installation | queue | tick(_recent)? | compaction_[0-9]+
+            and relname ~ '(?x)^(installation | queue | tick(_recent)? | truncation_[0-9]+
                 | consumer | registration | subscription | (current_)?position
                 | event_(template|[0-9]+(_[0-9]+)?) | retry_queue | delayed_event | dead_event
                 | parked | skipped_event | dedup_key | ledger | stage | cron | replay

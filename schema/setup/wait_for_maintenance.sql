@@ -1,9 +1,9 @@
--- Waits for sessions that create, drop or configure queues and for compactions, and keeps both away
--- until the installation ends. They change rows of pg_class that grants change too, which
--- PostgreSQL refuses as "tuple concurrently updated". A compaction renames the table that it locks:
--- see lock_for_compaction.
+-- Waits for sessions that create, drop or configure queues, for compactions and for rotations, and
+-- keeps them away until the installation ends. They change rows of pg_class that grants change too,
+-- which PostgreSQL refuses as "tuple concurrently updated". Compactions and rotations rename the
+-- table that it locks: see lock_truncation_mark.
 --
--- Writes: advisory lock of create_queue; ACCESS EXCLUSIVE lock on pgq.compaction_N.
+-- Writes: advisory lock of create_queue; ACCESS EXCLUSIVE lock on pgq.truncation_N.
 do $wait$
 declare
     v_mark text;
@@ -12,7 +12,7 @@ begin
     loop
         select relname into v_mark from pg_class
          where relnamespace = to_regnamespace('pgq') and relkind = 'r'
-           and relname ~ '^compaction_[0-9]+$';
+           and relname ~ '^truncation_[0-9]+$';
         exit when not found;
         begin
             execute format('lock table pgq.%I in access exclusive mode', v_mark);

@@ -1,4 +1,4 @@
-"""G7: pg_dump takes its snapshot first, its locks later, and a compaction may come in between."""
+"""G7: pg_dump takes its snapshot first, its locks later, and a truncation may come in between."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pgqpy.install import install
-from tests.guarantees.sessions import RR, Database, refused
+from tests.guarantees.sessions import RR, Database, Session, refused
 from tests.guarantees.test_g6_compaction import COMPACTIONS, leave_a_batch_open
 from tests.support.waiting import eventually
 
@@ -36,15 +36,77 @@ def test_pg_dump_that_begins_beside_a_compaction_fails(own_server: EmbeddedServe
         eventually(lambda: db.main.all(DUMP_WAITS))
         assert db.main.one("select pgq.compact_positions()") is True
         locker.rollback()
-        with pytest.raises(RuntimeError, match=r'relation "pgq.compaction_0" does not exist'):
+        with pytest.raises(RuntimeError, match=r'relation "pgq.truncation_0" does not exist'):
             dump.result(timeout=30)
-        assert "compaction_1" in own_server.run("pg_dump", "--dbname", db.dsn)
+        assert "truncation_1" in own_server.run("pg_dump", "--dbname", db.dsn)
 
 
 LISTED = """
     select relname from pg_class
     where relnamespace = 'pgq'::regnamespace and relkind = 'r' order by oid
 """
+
+
+def lock_all(dump: Session, listed: list[str]) -> None:
+    """Lock tables by name, as pg_dump does."""
+    for table in listed:
+        dump.run(f"lock table pgq.{table} in access share mode")
+
+
+def late_dump(db: Database) -> tuple[Session, list[str]]:
+    """Begin a dump that has seen a consumer before its event, and the tables, and locks nothing."""
+    db.queue()
+    db.main.insert("a")
+    db.main.tick()
+    dump = db.open()
+    dump.begin(RR)
+    listed = [row[0] for row in dump.all(LISTED)]
+    assert db.main.drain() == ["a"]
+    return dump, listed
+
+
+def test_dump_that_begins_beside_a_rotation_fails(db: Database) -> None:
+    dump, listed = late_dump(db)
+    for _ in range(2):  # an idle table is no reason to fail
+        db.main.rotate()
+        db.main.tick()
+        db.main.drain()
+    assert db.main.one("select count(*) from pgq.event_1") == 1
+    db.main.rotate()
+    assert db.main.one("select count(*) from pgq.event_1") == 0
+    with refused("42P01"):
+        lock_all(dump, listed)
+
+
+def test_dump_that_begins_beside_rotations_of_empty_tables_goes_on(db: Database) -> None:
+    dump, listed = late_dump(db)
+    assert (db.main.rotate(), db.main.rotate()) == (1, 2)
+    assert [row[0] for row in db.main.all(LISTED)] == listed
+    lock_all(dump, listed)
+    assert dump.one("select count(*) from pgq.event_1") == 1
+
+
+def test_dump_that_begins_beside_a_repair_fails(db: Database) -> None:
+    dump, listed = late_dump(db)
+    db.main.one("select pgq.repair_queue('q')")
+    with refused("42P01"):
+        lock_all(dump, listed)
+
+
+def test_dump_that_has_locked_the_mark_puts_a_rotation_off_and_is_named(db: Database) -> None:
+    dump, listed = late_dump(db)
+    for _ in range(2):
+        db.main.rotate()
+        db.main.tick()
+        db.main.drain()
+    lock_all(dump, [table for table in listed if table.startswith("truncation_")])
+    assert db.main.rotate() == 2
+    holder = "select held_by, holder from pgq.get_rotation_info('q') where state = 'next'"
+    assert db.main.all(holder) == [("transaction", str(dump.pid))]
+    lock_all(dump, listed)
+    assert dump.one("select count(*) from pgq.event_1") == 1
+    dump.rollback()
+    assert db.main.rotate() == 0
 
 
 @COMPACTIONS
@@ -55,8 +117,7 @@ def test_dump_that_begins_beside_a_compaction_fails(db: Database, compact: str) 
     listed = [row[0] for row in dump.all(LISTED)]
     db.main.one(f"select pgq.{compact}()")
     with refused("42P01"):
-        for table in listed:  # as pg_dump does, by name
-            dump.run(f"lock table pgq.{table} in access share mode")
+        lock_all(dump, listed)
     dump.rollback()
 
 
@@ -64,8 +125,7 @@ def test_dump_that_has_its_locks_puts_a_compaction_off(db: Database) -> None:
     leave_a_batch_open(db)
     dump = db.open()
     dump.begin(RR)
-    for (table,) in dump.all(LISTED):
-        dump.run(f"lock table pgq.{table} in access share mode")
+    lock_all(dump, [table for (table,) in dump.all(LISTED)])
     assert db.main.one("select pgq.compact_positions() or pgq.compact_ticks()") is False
     assert dump.one("select count(*) from pgq.subscription") == 1
     assert db.main.drain() == ["a", "b", "c", "d"], "nobody else is held up"

@@ -132,9 +132,33 @@ MUTATIONS = {
     ),
     "let a dump take an emptied table for empty": Mutation(
         "lock_for_compaction",
-        "execute format('alter table pgq.%I rename",
-        "perform format('alter table pgq.%I rename",
+        "perform pgq.count_truncation(v_mark);",
+        "",
         partial(dump.test_dump_that_begins_beside_a_compaction_fails, compact="compact_positions"),
+    ),
+    "let a dump take a rotated table for empty": Mutation(
+        "maint_rotate_tables_step1",
+        "perform pgq.count_truncation(v_mark);",
+        "null;",
+        dump.test_dump_that_begins_beside_a_rotation_fails,
+    ),
+    "fail a dump beside rotations of empty tables": Mutation(
+        "maint_rotate_tables_step1",
+        "if pg_relation_size(('pgq.' || v_table)::regclass) > 0 then",
+        "if true then",
+        dump.test_dump_that_begins_beside_rotations_of_empty_tables_goes_on,
+    ),
+    "rotate beside a dump that has locked the mark": Mutation(
+        "maint_rotate_tables_step1",
+        "v_mark := pgq.lock_truncation_mark();",
+        "v_mark := (select relname from pg_class where relname ~ '^truncation_[0-9]+$');",
+        dump.test_dump_that_has_locked_the_mark_puts_a_rotation_off_and_is_named,
+    ),
+    "let a dump take a repaired table for empty": Mutation(
+        "repair_queue",
+        "perform pgq.count_truncation(pgq.lock_truncation_mark());",
+        "",
+        dump.test_dump_that_begins_beside_a_repair_fails,
     ),
     "walk over moved retries each time": Mutation(
         "maint_retry_events",

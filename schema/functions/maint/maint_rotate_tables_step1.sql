@@ -17,12 +17,14 @@
 -- consumer holds a lock on the table until it commits, and several that are busy never leave the
 -- table alone for so long. So a rotation that is late by a whole period waits for 900 ms. Nobody
 -- waits if a consumer has yet to read the table. The queue's row is locked last: ticks need it.
--- During a pg_dump or a long transaction the lock fails, and the next call tries again.
+-- During a pg_dump or a long transaction the lock fails, and the next call tries again. A pg_dump
+-- that has no locks yet fails, if the table has rows: see lock_truncation_mark.
 --
 -- Returns: 0.
 -- Raises: PQ001; PQ012 and PQ015 queue maint failure; PQ012 as check_moved; PQ013 not READ
 --   COMMITTED: the look after the lock needs a new snapshot.
--- Writes: ACCESS EXCLUSIVE lock and truncate of one event table; row lock and update pgq.queue.
+-- Writes: ACCESS EXCLUSIVE lock and truncate of one event table; row lock and update pgq.queue; as
+--   lock_truncation_mark, count_truncation.
 create or replace function pgq.maint_rotate_tables_step1(i_queue_name text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off set lock_timeout = '50ms' as $$
@@ -35,6 +37,7 @@ declare
     v_low bigint;
     v_next int;
     v_table text;
+    v_mark text;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.raise_wrong_isolation('a rotation');
@@ -71,6 +74,9 @@ begin
         end if;
         execute format('lock table pgq.%I in access exclusive mode', v_table);
         set local lock_timeout = '50ms';
+        if pg_relation_size(('pgq.' || v_table)::regclass) > 0 then
+            v_mark := pgq.lock_truncation_mark();
+        end if;
         select * into q from pgq.queue where queue_id = q.queue_id for update;
     -- deadlock_detected: two rotations at once have both read the table, and wait for each other.
     -- PostgreSQL reports that at once, without deadlock_timeout.
@@ -86,6 +92,9 @@ begin
     v_low := least(q.queue_switch_tick, v_slowest);
     if not pgq.tick_sees_table(q.queue_id, v_low, v_next) then
         v_low := v_slowest;
+    end if;
+    if v_mark is not null then
+        perform pgq.count_truncation(v_mark);
     end if;
     execute format('truncate pgq.%I', v_table);
     update pgq.queue

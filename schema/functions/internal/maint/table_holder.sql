@@ -3,9 +3,9 @@
 -- see all events of the table, and whether the table can be locked.
 -- Parameters: i_table: the number of the table.
 -- Returns: held_by: stage: one that is neither released nor dropped; ticker: the last tick does not
---   see all events; consumer; retention; transaction: a session holds a lock on the table; null:
---   nothing. holder: the stage's writer, the name of the slowest consumer, the session's pid (null:
---   a prepared transaction).
+--   see all events; consumer; retention; transaction: a session holds a lock on the table, or on
+--   that of lock_truncation_mark; null: nothing. holder: the stage's writer, the name of the
+--   slowest consumer, the session's pid (null: a prepared transaction).
 -- Raises: 55P03, the table is locked; 40001 as check_snapshot.
 -- Writes: as check_snapshot.
 create or replace function pgq.table_holder(
@@ -47,7 +47,11 @@ begin
     select 'transaction', l.pid::text into held_by, holder
       from pg_locks l
      where l.locktype = 'relation' and l.granted
-       and l.relation = to_regclass('pgq.' || pgq.event_table(q.queue_id, i_table))
+       and l.relation in (
+            select oid from pg_class
+             where relnamespace = 'pgq'::regnamespace
+               and (relname = pgq.event_table(q.queue_id, i_table)
+                    or relname ~ '^truncation_[0-9]+$'))
        and l.database = (select oid from pg_database where datname = current_database())
        and l.pid is distinct from pg_backend_pid()
      order by l.pid limit 1;

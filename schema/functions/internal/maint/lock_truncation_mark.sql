@@ -1,0 +1,28 @@
+-- Locks pgq.truncation_N, before a table is truncated that has rows which a dump may need.
+--
+-- pg_dump takes its snapshot first, and then locks the tables that it found, one by one. After a
+-- truncation in between, the dump would lack what its snapshot needs, without an error: positions,
+-- ticks, or events that a consumer has not had. pg_dump locks tables by the names that it found, so
+-- count_truncation makes it fail. A dump that has its locks has locked this table, too: so the
+-- caller waits for it, or gives up.
+--
+-- Returns: the name of the table.
+-- Raises: 55P03 by lock_timeout.
+-- Writes: ACCESS EXCLUSIVE lock on pgq.truncation_N.
+create or replace function pgq.lock_truncation_mark()
+returns text language plpgsql as $$
+declare
+    v_mark text;
+begin
+    loop
+        select relname into v_mark from pg_class
+         where relnamespace = 'pgq'::regnamespace and relkind = 'r'
+           and relname ~ '^truncation_[0-9]+$';
+        begin
+            execute format('lock table pgq.%I in access exclusive mode', v_mark);
+            return v_mark;
+        exception when undefined_table then  -- another session was faster, and renamed it
+            null;
+        end;
+    end loop;
+end $$;
