@@ -6,6 +6,7 @@ import random
 from collections import Counter
 
 import pytest
+from psycopg import sql
 
 from pgqpy.consumers import Consumer, Retry
 from pgqpy.consumers.parked_keys import LONGEST, key_text
@@ -83,6 +84,17 @@ def test_failed_event_and_its_key_wait_and_other_keys_go_on(queue, make, effects
     assert handler.seen[-3:] == ["a-1", "a-2", "a-3"]
     if settings.get("transactional"):
         assert Counter(effects()) == Counter([*wanted, "a-1", "a-2", "a-3"])
+
+
+def test_handlers_may_have_a_session_whose_arrays_have_no_nulls(queue, make, effects, connection):
+    database = sql.Identifier(connection.info.dbname)
+    connection.execute(sql.SQL("alter database {} set array_nulls = off").format(database))
+    handler = Mend("a-1")
+    settings = PARK | {"transactional": True, "retry_base": 3600.0}
+    make.start(handler.transactional, **settings)
+    insert_keyed(queue, "a-1", "a-2", "b-1")
+    queue.wait_until_finished()
+    assert (parked(queue), effects()) == (["a-1", "a-2"], ["b-1"])
 
 
 @all_shapes

@@ -16,6 +16,7 @@ from pgqpy.client._async import find_unreadable
 from pgqpy.client._async.cursors import AsyncCursors, CallOrigin
 from pgqpy.client._async.transactions import close, inner_transaction
 from pgqpy.client._rows import UtcLoader, bounded, event_row, failed_call, to_event
+from pgqpy.client.list_dumper import NullSafeListDumper
 from pgqpy.client.schema_guard import GUARD_FAILED
 from pgqpy.errors import UnreadableEvent
 from pgqpy.sqlstates import from_database, translated
@@ -75,7 +76,7 @@ class AsyncCallRunner(AsyncCursors):
         await self.close_left_open()
         guards = self._guards(wanted)
         sent, first = (*guards, *wanted), len(guards)
-        cursors = [self.cursor() for _ in sent]
+        cursors = [self._cursor_for(call) for call in sent]
         try:
             await self._send(origin, sent, cursors, single=len(wanted) == 1)
             rows = [await _rows(cursor, tuple) for cursor in cursors]
@@ -95,6 +96,12 @@ class AsyncCallRunner(AsyncCursors):
                 raise
             raise found from exc
         return [call.decode(each) for call, each in zip(wanted, rows[first:], strict=True)]
+
+    def _cursor_for(self, call: Call[Any]) -> AsyncCursor[Row]:
+        cursor = self.cursor()
+        if any(isinstance(each, list) for each in call.params):
+            cursor.adapters.register_dumper(list, NullSafeListDumper)
+        return cursor
 
     def _guards(self, wanted: Sequence[Call[Any]]) -> tuple[Call[None], ...]:
         # In a failed transaction the server calls nothing. A guard would fail there, and psycopg
