@@ -112,6 +112,30 @@ async def test_transactions_that_cross_leave_none_open(
     assert inserted() == []
 
 
+class Pool:
+    """A pool of psycopg_pool, as psycopg sees it: close() of a connection calls putconn."""
+
+    close_returns = True
+
+    def putconn(self, connection: Any) -> None:
+        raise ValueError(f"{connection} is in use")
+
+
+async def test_transactions_that_cross_end_a_connection_that_close_would_put_back(
+    orders: Any,
+) -> None:
+    """The next borrower would share it, and the pool would refuse it when its block ends."""
+    orders.connection._pool = Pool()
+    first, second = orders.transaction(), orders.transaction()
+    await first.__aenter__()
+    await second.__aenter__()
+    with pytest.raises(OutOfOrderTransactionNesting):
+        await first.__aexit__(None, None, None)
+    with pytest.raises(OperationalError, match="nothing of it is committed"):
+        await second.__aexit__(None, None, None)
+    assert orders.connection.closed
+
+
 async def test_a_reader_that_is_closed_late_fails_no_transaction(
     dsn: str, queue: pgqpy.Client, inserted: Callable[[], list[Any]]
 ) -> None:

@@ -248,7 +248,7 @@ class AsyncProducing(AsyncBase):
         except BaseException:
             # Cancelled while psycopg began COPY or ended it: the connection would stay in it.
             if self.runner.status() == TransactionStatus.ACTIVE:
-                await close(self.connection)
+                close(self.connection)
             raise
 
     async def _write(

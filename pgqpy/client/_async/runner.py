@@ -135,7 +135,7 @@ class AsyncCallRunner(AsyncCursors):
         except BaseException as exc:
             # Cancelled while psycopg ended the pipeline: later statements would get into it.
             if not is_inner and (self.in_pipeline() or not isinstance(exc, Exception)):
-                await close(self.connection)
+                close(self.connection)
             elif isinstance(exc, psycopg.Error) and self.alone():
                 await self.forget_prepared()  # a transaction of the application rolls back itself
             raise

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from psycopg import AsyncConnection
 from psycopg.transaction import OutOfOrderTransactionNesting
 
 from pgqpy.client.exclusive import exclusive_async
@@ -13,7 +12,7 @@ from pgqpy.client.exclusive import exclusive_async
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from psycopg import AsyncTransaction
+    from psycopg import AsyncConnection, AsyncTransaction
 
 
 @asynccontextmanager
@@ -42,13 +41,17 @@ async def closing_transaction(connection: AsyncConnection[Any]) -> AsyncIterator
         async with connection.transaction() as opened:
             yield opened
     except OutOfOrderTransactionNesting:
-        await close(connection)
+        close(connection)
         raise
     finally:
         if opened is not None and opened.status == opened.Status.ACTIVE:
-            await close(connection)
+            close(connection)
 
 
-async def close(connection: AsyncConnection[Any]) -> None:
-    """Close a connection. psycopg's method, because that of a handler's connection refuses."""
-    await AsyncConnection.close(connection)
+def close(connection: AsyncConnection[Any]) -> None:
+    """Close a connection, by libpq.
+
+    psycopg's close() puts one of a pool with close_returns back, in the middle of its use. That of
+    a handler's connection refuses.
+    """
+    connection.pgconn.finish()

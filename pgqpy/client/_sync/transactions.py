@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from psycopg import Connection
 from psycopg.transaction import OutOfOrderTransactionNesting
 
 from pgqpy.client.exclusive import exclusive
@@ -13,7 +12,7 @@ from pgqpy.client.exclusive import exclusive
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from psycopg import Transaction
+    from psycopg import Connection, Transaction
 
 
 @contextmanager
@@ -50,5 +49,9 @@ def closing_transaction(connection: Connection[Any]) -> Iterator[Transaction]:
 
 
 def close(connection: Connection[Any]) -> None:
-    """Close a connection. psycopg's method, because that of a handler's connection refuses."""
-    Connection.close(connection)
+    """Close a connection, by libpq.
+
+    psycopg's close() puts one of a pool with close_returns back, in the middle of its use. That of
+    a handler's connection refuses.
+    """
+    connection.pgconn.finish()
