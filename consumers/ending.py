@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import pq
 
+from pgqpy.consumers.threads import start_thread
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -38,11 +40,11 @@ def end_connection(connection: psycopg.Connection[Any] | psycopg.AsyncConnection
 def breaking_off(connection: psycopg.Connection[Any], seconds: float) -> Iterator[None]:
     """End the statement of the block with an error if it takes longer.
 
-    statement_timeout does not help where the server cannot be reached.
+    statement_timeout does not help where the server cannot be reached. Raises as start_thread.
     """
     timer = threading.Timer(seconds, _break_off, [connection])
     timer.daemon = True
-    timer.start()
+    start_thread(timer)
     try:
         yield
     finally:

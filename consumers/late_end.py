@@ -14,7 +14,8 @@ import psycopg
 from pgqpy.client import connect_as_tool
 from pgqpy.client.session_settings import PINNED
 from pgqpy.consumers.connection_errors import is_collision, is_loss
-from pgqpy.errors import ConsumerNotFound, PgqError
+from pgqpy.consumers.threads import start_thread
+from pgqpy.errors import ConnectionFailed, ConsumerNotFound, PgqError
 
 if TYPE_CHECKING:
     from pgqpy.calls import Call
@@ -49,7 +50,11 @@ class LateEnd:
 
     def start(self) -> None:
         """Start the thread. Nobody waits for its end: it is a daemon."""
-        threading.Thread(target=self._run, name="pgqpy-late-end", daemon=True).start()
+        try:
+            start_thread(threading.Thread(target=self._run, name="pgqpy-late-end", daemon=True))
+        except ConnectionFailed as error:
+            self.error = error
+            self._done.set()
 
     def _run(self) -> None:
         deadline = time.monotonic() + self.timeout

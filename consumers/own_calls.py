@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from pgqpy.consumers.signs_of_life import HeldBatch
 from pgqpy.consumers.status import Outage
+from pgqpy.consumers.threads import start_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,10 +67,10 @@ class OwnCalls:
     def watch(self, who: str, socket: int) -> None:
         """Start a thread that logs each outage, once, and notes when to check the session.
 
-        `socket` is that of the connection.
+        `socket` is that of the connection. Raises as start_thread.
         """
         name, of_whom = "pgqpy-own-calls", (who, socket)
-        threading.Thread(target=self._watch, args=of_whom, name=name, daemon=True).start()
+        start_thread(threading.Thread(target=self._watch, args=of_whom, name=name, daemon=True))
 
     def close(self) -> None:
         """Let the thread end; closing twice is safe."""

@@ -29,6 +29,7 @@ from pgqpy.consumers import clock
 from pgqpy.consumers.ending import breaking_off
 from pgqpy.consumers.retry import seconds
 from pgqpy.consumers.status import Outage
+from pgqpy.consumers.threads import start_thread
 from pgqpy.errors import PgqError
 from pgqpy.texts import describe
 
@@ -125,8 +126,9 @@ class SignsOfLife:
         self._client: Client | None = None
 
     def start(self) -> None:
-        """Start the thread."""
-        threading.Thread(target=self._run, name="pgqpy-signs-of-life", daemon=True).start()
+        """Start the thread; raises as start_thread."""
+        name = "pgqpy-signs-of-life"
+        start_thread(threading.Thread(target=self._run, name=name, daemon=True))
 
     def close(self) -> None:
         """Let the thread end; does not wait for it."""
