@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from pgqpy.consumers.hang_timer import timer, tracebacks
@@ -34,9 +34,10 @@ class HandlerWatch:
 
     A thread cannot be ended from outside, so the process is. Code that holds the interpreter's lock
     (a regular expression, say) stops this thread too. For that there is `timer`, which needs no
-    lock. A handler sets it when it begins, if it is not set: this thread may get no chance to. This
-    thread sets it anew at each look, and clears it when no handler runs: the time goes on while
-    the process is stopped (SIGSTOP, a container that is paused), and idle consumers go on then.
+    lock. A handler that begins sets it, unless it is set: this thread may get no chance to. This
+    thread sets it anew at each look, and clears it when no handler runs. The timer's clock goes on
+    while the process is stopped (SIGSTOP, a container that is paused): it would end an idle
+    consumer that goes on afterwards.
     """
 
     def __init__(self, consumer: BaseConsumer, timeout: float) -> None:
@@ -79,13 +80,13 @@ class HandlerWatch:
                     return
                 began, what = next(iter(self._running.values()), (time.monotonic(), ""))
                 left = began + self._timeout - time.monotonic()
-                if self._running:
+                if left <= 0:
+                    timer.set(self, 2 * GRACE)  # for the log and the tracebacks
+                elif self._running:
                     self._set_timer(left)
                 elif self._timed:
                     timer.clear(self)
                     self._timed = False
-                if left <= 0:
-                    timer.set(self, 2 * GRACE)
             if left <= 0:
                 self._end(what, self._timeout - left)
             self._closed.wait(min(left, LOOK))
@@ -98,8 +99,9 @@ class HandlerWatch:
         """End the process, whatever becomes of the log: a handler may hold a lock of it."""
         try:
             log = threading.Thread(target=self._log, args=(what, ran), daemon=True)
-            log.start()
-            log.join(GRACE)
+            with suppress(RuntimeError):  # no thread can be started
+                log.start()
+                log.join(GRACE)
             LogStream(sys.__stderr__, str).write(tracebacks())
         finally:
             os._exit(EXIT_CODE)

@@ -14,11 +14,10 @@ STDERR = 2  # the file descriptor: sys.stderr may be anything
 
 
 class HangTimer:
-    """Python's `faulthandler` has one timer, which all watches of the process share.
+    """The one timer of `faulthandler`, which all watches of the process share.
 
-    It ends the process at the first of the times that they set. It prints the tracebacks to a
-    descriptor of its own, which is non-blocking where that can be had: nobody may read standard
-    error.
+    It ends the process at the earliest time that a watch has set. The tracebacks go to a descriptor
+    of its own, non-blocking where possible, because standard error may have no reader.
     """
 
     def __init__(self) -> None:
@@ -28,19 +27,19 @@ class HangTimer:
         self._descriptor: int | None = None
 
     def set(self, watch: object, seconds: float) -> None:
-        """End the process so many seconds from now, unless this is called again before."""
+        """End the process in `seconds`, unless the watch calls `set` or `clear` before."""
         with self._lock:
             self._ends[watch] = time.monotonic() + seconds
-            self._start()
+            self._apply()
 
     def clear(self, watch: object) -> None:
         """Forget what a watch has set."""
         with self._lock:
             if self._ends.pop(watch, None) is not None:
-                self._start()
+                self._apply()
 
     def before_fork(self) -> None:
-        """Stop the timer: a child would wait for ever for the end of its thread."""
+        """Stop the timer: the child has no such thread, and would wait for its end for ever."""
         self._lock.acquire()
         if self._ends:
             faulthandler.cancel_dump_traceback_later()
@@ -48,17 +47,21 @@ class HangTimer:
     def after_fork(self) -> None:
         """Start the timer again."""
         if self._ends:
-            self._start()
+            self._apply()
         self._lock.release()
 
     def after_fork_in_child(self) -> None:
-        """Forget the watches of the parent."""
+        """Forget the watches of the parent, and close the descriptor."""
         self._ends.clear()
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
         self._lock.release()
 
-    def _start(self) -> None:
-        before, self._descriptor = self._descriptor, open_anew(STDERR) if self._ends else None
+    def _apply(self) -> None:
+        before, self._descriptor = self._descriptor, None
         if self._ends:
+            self._descriptor = open_anew(STDERR)
             left = max(min(self._ends.values()) - time.monotonic(), 0.001)
             file = STDERR if self._descriptor is None else self._descriptor
             with suppress(RuntimeError):  # no thread can be started
@@ -70,7 +73,7 @@ class HangTimer:
 
 
 def tracebacks() -> str:
-    """Return the tracebacks of all threads, or 64 kB of them.
+    """Return the tracebacks of all threads, the first 64 kB of them.
 
     faulthandler writes to descriptors only, and with the interpreter's lock held: a pipe that
     nobody reads would stop the whole process.

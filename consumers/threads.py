@@ -1,4 +1,4 @@
-"""The start of a thread that a session needs. A system that has no more is waited for."""
+"""Starts threads that a session needs. A failure counts as a lost connection: it is retried."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def start_thread(thread: threading.Thread) -> None:
-    """Start a thread; ConnectionFailed if the system has none left: try again later."""
+    """Start a thread. Raises ConnectionFailed if the system allows no more threads."""
     try:
         thread.start()
     except RuntimeError as error:

@@ -20,7 +20,7 @@ PIECE = getattr(select, "PIPE_BUF", 512)  # bytes that a pipe takes at once when
 
 
 class LogStream:
-    """Takes the place of a text stream in a log, and loses entries before it waits for long.
+    """A text stream for a log that loses entries rather than wait for long.
 
     A process whose standard error is a pipe, a socket or a terminal waits in write() while nobody
     reads: Ctrl-S, a pager, a supervisor that hangs. Here an entry that finds no room during the
@@ -37,7 +37,7 @@ class LogStream:
     """
 
     def __init__(self, stream: TextIO | None, notice: Callable[[int], str]) -> None:
-        """Write to `stream`, such as sys.stderr; `notice` says that a number of entries was lost.
+        """Write to `stream`, such as sys.stderr; `notice` makes the line that tells of losses.
 
         A stream without a descriptor, or of a file, is written to as it is. Errors are suppressed.
         """
@@ -54,7 +54,7 @@ class LogStream:
         with self._own_lock():
             if self._stream is None:
                 return
-            descriptor = waiting_descriptor(self._stream)
+            descriptor = _waiting_descriptor(self._stream)
             if descriptor is None:
                 with suppress(OSError, ValueError):  # the disk is full; the file is closed
                     self._stream.write(text)
@@ -121,8 +121,10 @@ class LogStream:
         return os.write(descriptor, piece)
 
 
-def waiting_descriptor(stream: TextIO) -> int | None:
+def _waiting_descriptor(stream: TextIO) -> int | None:
     """Return the descriptor of a stream whose writer may have to wait for a reader."""
+    if not hasattr(select, "poll"):  # on Windows
+        return None
     with suppress(OSError, ValueError, AttributeError):  # closed, or in memory
         descriptor = stream.fileno()
         mode = os.fstat(descriptor).st_mode
@@ -134,11 +136,13 @@ def waiting_descriptor(stream: TextIO) -> int | None:
 def open_anew(descriptor: int) -> int | None:
     """Open the pipe or terminal of a descriptor once more, non-blocking; None: that is impossible.
 
-    Linux only: elsewhere such a name stands for the descriptor itself.
+    Linux only: on other systems, to open such a name duplicates the descriptor.
     """
+    if not hasattr(os, "O_NONBLOCK"):  # on Windows
+        return None
     with suppress(OSError):
         if stat.S_ISFIFO(os.fstat(descriptor).st_mode) or os.isatty(descriptor):
-            # A worker leads a session: without O_NOCTTY it would take the terminal for it.
+            # A worker leads a session: without O_NOCTTY the terminal would become that of it.
             flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY
             return os.open(f"/proc/self/fd/{descriptor}", flags)
     return None

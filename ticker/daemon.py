@@ -24,7 +24,7 @@ from pgqpy.ticker.systemd import ManagerStatus, notify, watchdog_interval
 from pgqpy.ticker.web import CannotListen, Web
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from types import FrameType
 
     from structlog.typing import FilteringBoundLogger
@@ -35,7 +35,6 @@ FAILED, WRONG_USAGE = 1, 2  # exit codes
 STOP_TIMEOUT = 0.3  # seconds for loops and duties to end by themselves
 BREAK_TIMEOUT = 0.15  # seconds more, after their sessions are broken off
 SIGNAL_CHECK = 0.5  # seconds
-PAUSE = 0.5  # seconds until a thread that failed goes on
 STOPPERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # SIGHUP too: there is no file to reload
 STALE = 60.0  # seconds: with a loop that made no round for so long, systemd gets no WATCHDOG=1
 
@@ -60,7 +59,7 @@ class Ticker:
         """
         labels = session.labels(settings.databases)
         self.settings = settings
-        self.log = log or logs.make_logger(settings)
+        self.log = logs.make_logger(settings) if log is None else logs.suppress_errors(log)
         self.metrics = TickerMetrics()
         self.hangs = False  # after `stop`: whether a thread still waits for a server
         self._stopping = Event()
@@ -70,14 +69,9 @@ class Ticker:
         self._healths = [each.health for each in databases]
         self._timings = [each.timing for each in databases]
         self._threads = [
-            Thread(
-                target=keep_running,
-                args=(run, each),
-                name=f"{name} {each.health.database}",
-                daemon=True,
-            )
+            Thread(target=target, name=f"{name} {each.health.database}", daemon=True)
             for each in databases
-            for name, run in (("tick", TickLoop(each).run), ("move", Mover(each).run))
+            for name, target in (("tick", TickLoop(each).run), ("move", Mover(each).run))
         ]
         self._timers = Timers(duty for each in databases for duty in duties_of(each))
         self._web = Web(
@@ -189,17 +183,6 @@ class Ticker:
         now = time.monotonic()
         if all(now - health.alive_at < STALE for health in self._healths):
             notify("WATCHDOG=1")
-
-
-def keep_running(run: Callable[[], None], database: Database) -> None:
-    """Call `run` until the daemon stops: again after an error, such as one of the log itself."""
-    while not database.stopping.is_set():
-        try:
-            run()
-        except Exception as exc:  # without this thread nothing is ticked or moved
-            with suppress(Exception):
-                database.report.log.exception("thread failed", error=logs.brief(exc))
-            database.stopping.wait(PAUSE)
 
 
 def run(settings: TickerSettings) -> int:

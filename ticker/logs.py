@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import psycopg
 import structlog
@@ -15,7 +16,7 @@ from pgqpy.table_locks import TableLocked
 from pgqpy.texts import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
+    from collections.abc import Callable, Mapping, MutableMapping
 
     from prometheus_client import Counter
     from structlog.typing import FilteringBoundLogger
@@ -83,6 +84,28 @@ class _Printer:
         self._stream.write(f"{message}\n")
 
     debug = info = warning = error = critical = msg
+
+
+class _Suppressing:
+    """An application's logger without its errors: ticks matter more than the log."""
+
+    def __init__(self, log: FilteringBoundLogger) -> None:
+        self._log = log
+
+    def bind(self, **values: object) -> _Suppressing:
+        return _Suppressing(self._log.bind(**values))
+
+    def __getattr__(self, method: str) -> Callable[..., None]:
+        def log(event: str, **values: object) -> None:
+            with suppress(Exception):
+                getattr(self._log, method)(event, **values)
+
+        return log
+
+
+def suppress_errors(log: FilteringBoundLogger) -> FilteringBoundLogger:
+    """Return a logger that logs as `log` does, and never raises."""
+    return cast("FilteringBoundLogger", _Suppressing(log))
 
 
 def clean(_logger: object, _method: str, event: MutableMapping[str, Any]) -> dict[str, Any]:

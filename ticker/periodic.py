@@ -71,8 +71,7 @@ class Duty:
             # While the loop reconnects, it reports the failure: one line is enough.
             if health.role == "active" and not self.database.sessions.breaking:
                 health.duty_ran(self.name, failed=True)
-                with suppress(Exception):  # of an application's log
-                    report.failed(self.name, exc)
+                report.failed(self.name, exc)
         else:
             report.forget(self.name)
             if health.role == "active":

@@ -162,5 +162,5 @@ def _broken_pipe() -> int:
 
 
 def _say(text: str) -> None:
-    # Nobody may read it any more, and what started this process waits for its end.
+    # Standard error may have no reader any more, and the parent process waits for this one's end.
     LogStream(sys.stderr, str).write(f"{redact(text)}\n")

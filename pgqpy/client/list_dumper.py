@@ -1,4 +1,4 @@
-"""Lists as parameters in binary: the session's array_nulls may make nulls texts otherwise."""
+"""Sends lists in binary: in text, a null becomes the text NULL where array_nulls is off."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _text = psycopg.adapters.types["text"]
 
 
 class NullSafeListDumper(ListBinaryDumper):
-    """Dumps every list in binary. psycopg's own sends one of nulls, or an empty one, as text."""
+    """Dumps every list in binary. psycopg's own sends empty lists, and lists of nulls, as text."""
 
     def upgrade(self, obj: list[Any], format: PyFormat) -> BaseListDumper:
         """Return the dumper for the type of the elements; text if there is none."""

@@ -1,7 +1,8 @@
 -- Waits for sessions that create, drop or configure queues, for compactions and for rotations, and
 -- keeps them away until the installation ends. They change rows of pg_class that grants change too,
 -- which PostgreSQL refuses as "tuple concurrently updated". Compactions and rotations rename the
--- table that it locks: see lock_truncation_mark.
+-- table that it locks: see lock_truncation_mark. A first installation has no such function yet, so
+-- its loop is here once more.
 --
 -- Writes: advisory lock of create_queue; ACCESS EXCLUSIVE lock on pgq.truncation_N.
 do $wait$

@@ -1,5 +1,4 @@
--- Table: pgq.truncation_0. It holds nothing; what truncates a table renames it: see
--- lock_truncation_mark.
+-- Table: pgq.truncation_0. It is empty; each truncation renames it: see lock_truncation_mark.
 do $$ begin if not exists (select from pgq.installation) then
 create table pgq.truncation_0 ();
 comment on table pgq.truncation_0 is 'Holds nothing. Its name counts truncations.';

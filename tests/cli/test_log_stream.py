@@ -150,9 +150,25 @@ def test_entries_for_a_reader_that_has_gone_are_lost(pipe: Ends) -> None:
     stream = stream_to(writer)
     os.close(reader)
     stream.write("lost\n")
-    os.close(writer)
-    stream.write("lost\n")
-    LogStream(None, "{} lost".format).write("lost\n")  # a process without a standard error
+    again, end = os.pipe()
+    os.dup2(end, writer)
+    os.close(end)
+    stream.write("next\n")
+    assert [read_line(again) for _ in range(2)] == ["1 lost\n", "next\n"]
+    os.close(again)
+
+
+def test_system_that_opens_nothing_without_blocking_writes_as_ever(
+    pipe: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows, say."""
+    reader, writer = pipe
+    monkeypatch.delattr("select.poll")
+    for name in ("O_NONBLOCK", "O_NOCTTY"):
+        monkeypatch.delattr(os, name)
+    stream_to(writer).write("line\n")
+    assert read_line(reader) == "line\n"
+    assert log_stream.open_anew(writer) is None
 
 
 FORKS = """

@@ -198,7 +198,7 @@ def test_message_that_is_no_text_is_named_and_nothing_is_leased(ascii_dsn: str) 
 def test_name_that_is_no_utf8_is_refused(ascii_dsn: str, call: str) -> None:
     name = "convert_from('\\x41ff'::bytea, 'SQL_ASCII')"
     with pgqpy.connect(ascii_dsn) as client:
-        with pytest.raises(psycopg.Error, match="name is no UTF-8") as caught:
+        with pytest.raises(psycopg.Error, match="name is not valid UTF-8") as caught:
             client.connection.execute(f"select pgq.{call.format(name)}".encode())
         assert caught.value.sqlstate == "PQ009"
         client.create_queue("bücher")

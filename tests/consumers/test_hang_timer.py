@@ -18,7 +18,7 @@ from pgqpy.consumers import handler_watch
 from pgqpy.consumers.handler_watch import HandlerWatch
 from pgqpy.consumers.hang_timer import timer
 
-handler_watch.GRACE, handler_watch.LOOK = 0.1, 0.01
+handler_watch.GRACE, handler_watch.LOOK = 1.0, 0.01
 logging.basicConfig()
 consumer = SimpleNamespace(name="billing", queue="orders", max_attempts=5)
 """
@@ -107,6 +107,7 @@ with watch.handling("event 1"):
     child = os.fork()
     if child == 0:
         signal.alarm(20)
+        assert timer._descriptor is None
         with HandlerWatch(consumer, 60).handling("in the child"):
             pass
         os._exit(0)

@@ -162,8 +162,8 @@ MUTATIONS = {
     ),
     "hide nothing from later consumers": Mutation(
         "copy_skips",
-        "skip_txid > 0 and",
-        "false and",
+        "where skip_sub = -i_queue_id",
+        "where false",
         cancels.test_consumer_that_comes_later_does_not_get_it,
     ),
     "leave delayed events": Mutation(

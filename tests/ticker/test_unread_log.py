@@ -5,18 +5,13 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import redirect_stderr
-from threading import Event, Thread
+from threading import Thread
 
 import pytest
 import structlog
 
 from pgqpy import log_stream
 from pgqpy.ticker import Ticker
-from pgqpy.ticker.health import Health
-from pgqpy.ticker.logs import Report
-from pgqpy.ticker.metrics import TickerMetrics
-from pgqpy.ticker.periodic import Duty
-from pgqpy.ticker.session import Database, Sessions
 from pgqpy.ticker.settings import TickerSettings
 from tests.support.unread import fill
 from tests.support.waiting import eventually
@@ -43,16 +38,14 @@ def assert_ticks_and_moves(client):
 
 
 def broken_log():
-    """Make a log that raises at warnings and errors."""
+    """Make a log that raises at each entry."""
 
-    def check(_logger, method, entry):
-        if method in {"warning", "error"}:
-            raise RuntimeError(entry["event"])
-        return entry
+    def fail(_logger, _method, entry):
+        raise RuntimeError(entry["event"])
 
     return structlog.wrap_logger(
         structlog.testing.CapturingLogger(),
-        processors=[check],
+        processors=[fail],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
     )
 
@@ -74,10 +67,12 @@ def test_ticker_whose_log_nobody_reads_ticks_and_stops(
         ticker = Ticker(TickerSettings(dsns=(dsn,)))
     starting = Thread(target=ticker.start, daemon=True)
     starting.start()
-    assert_ticks_and_moves(client)
-    connection.execute(OTHER_SESSIONS)
-    assert_ticks_and_moves(client)
-    ticker.stop()
+    try:
+        assert_ticks_and_moves(client)
+        connection.execute(OTHER_SESSIONS)
+        assert_ticks_and_moves(client)
+    finally:
+        ticker.stop()
     assert not ticker.hangs
 
 
@@ -90,16 +85,3 @@ def test_ticker_whose_log_raises_ticks_and_moves(dsn, client, connection, queue)
         assert_ticks_and_moves(client)
     finally:
         ticker.stop()
-
-
-def test_duty_that_fails_is_in_healthz_although_the_log_raises(dsn, client):
-    def fails(_client):
-        raise ValueError("no")
-
-    health, sessions = Health("shop", role="active"), Sessions()
-    report = Report("shop", broken_log(), TickerMetrics())
-    duty = Duty("d", fails, 1.0, Database(dsn, TickerSettings(), health, report, sessions, Event()))
-    duty()
-    duty()
-    assert health.failing_duties() == ["d"]
-    sessions.close()

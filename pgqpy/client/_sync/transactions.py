@@ -49,9 +49,9 @@ def closing_transaction(connection: Connection[Any]) -> Iterator[Transaction]:
 
 
 def close(connection: Connection[Any]) -> None:
-    """Close a connection, by libpq.
+    """Close a connection through libpq.
 
-    psycopg's close() puts one of a pool with close_returns back, in the middle of its use. That of
-    a handler's connection refuses.
+    psycopg's close() would return it to a pool that has close_returns while it is in use; the
+    close() of a handler's connection refuses.
     """
     connection.pgconn.finish()

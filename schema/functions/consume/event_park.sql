@@ -9,8 +9,7 @@
 -- In a batch of take_parked the events are parked already. They stay where they are, a failed one
 -- with a later time, and so do all events of their keys behind them, whatever the caller says.
 --
--- A consumer whose first run has not decided its mode is plain from now on: a shared one takes no
--- parked events.
+-- A consumer that has no mode yet becomes plain: a shared consumer cannot take parked events.
 --
 -- While the key of lanes is being changed, events of the old lanes go to the retry queue: parked,
 -- one key could be in an old and in a new lane.

@@ -37,7 +37,7 @@ declare
     v_low bigint;
     v_next int;
     v_table text;
-    v_mark text;
+    v_has_rows boolean;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.raise_wrong_isolation('a rotation');
@@ -74,8 +74,9 @@ begin
         end if;
         execute format('lock table pgq.%I in access exclusive mode', v_table);
         set local lock_timeout = '50ms';
-        if pg_relation_size(('pgq.' || v_table)::regclass) > 0 then
-            v_mark := pgq.lock_truncation_mark();
+        v_has_rows := pg_relation_size(('pgq.' || v_table)::regclass) > 0;
+        if v_has_rows then
+            perform pgq.lock_truncation_mark();
         end if;
         select * into q from pgq.queue where queue_id = q.queue_id for update;
     -- deadlock_detected: two rotations at once have both read the table, and wait for each other.
@@ -93,8 +94,8 @@ begin
     if not pgq.tick_sees_table(q.queue_id, v_low, v_next) then
         v_low := v_slowest;
     end if;
-    if v_mark is not null then
-        perform pgq.count_truncation(v_mark);
+    if v_has_rows then
+        perform pgq.count_truncation();
     end if;
     execute format('truncate pgq.%I', v_table);
     update pgq.queue

@@ -1,7 +1,7 @@
 -- Deletes the rows of cancelled events that no consumer can be moved back to: those that the first
--- tick which is left sees. The newest row of each subscription stays: see mark_skips. Rows
--- of removed subscriptions go too: an unregister_consumer in REPEATABLE READ may not have seen the
--- last ones.
+-- tick which is left sees. Those of mark_skips go likewise, but the newest row of each subscription
+-- stays. Rows of removed subscriptions go too: an unregister_consumer in REPEATABLE READ may not
+-- have seen the last ones.
 -- Rows that another session has locked are left out: see maint_positions.
 -- One call deletes up to 10,000 of each subscription.
 -- Returns: 1 call again at once, 0 done.

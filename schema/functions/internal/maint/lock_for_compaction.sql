@@ -9,14 +9,12 @@
 -- Writes: ACCESS EXCLUSIVE lock of the table; as lock_truncation_mark, count_truncation.
 create or replace function pgq.lock_for_compaction(i_table regclass)
 returns void language plpgsql as $$
-declare
-    v_mark text;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.raise_wrong_isolation('a compaction');
     end if;
-    v_mark := pgq.lock_truncation_mark();
+    perform pgq.lock_truncation_mark();
     execute format('lock table only pgq.%I in access exclusive mode',
         (select relname from pg_class where oid = i_table));
-    perform pgq.count_truncation(v_mark);
+    perform pgq.count_truncation();
 end $$;

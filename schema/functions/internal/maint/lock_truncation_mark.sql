@@ -6,21 +6,21 @@
 -- count_truncation makes it fail. A dump that has its locks has locked this table, too: so the
 -- caller waits for it, or gives up.
 --
--- Returns: the name of the table.
+-- The caller has checked for READ COMMITTED: an older snapshot shows the old name for ever, and the
+-- loop would not end.
+--
 -- Raises: 55P03 by lock_timeout.
 -- Writes: ACCESS EXCLUSIVE lock on pgq.truncation_N.
 create or replace function pgq.lock_truncation_mark()
-returns text language plpgsql as $$
-declare
-    v_mark text;
+returns void language plpgsql as $$
 begin
     loop
-        select relname into v_mark from pg_class
-         where relnamespace = 'pgq'::regnamespace and relkind = 'r'
-           and relname ~ '^truncation_[0-9]+$';
         begin
-            execute format('lock table pgq.%I in access exclusive mode', v_mark);
-            return v_mark;
+            execute format('lock table pgq.%I in access exclusive mode', (
+                select relname from pg_class
+                 where relnamespace = 'pgq'::regnamespace and relkind = 'r'
+                   and relname ~ '^truncation_[0-9]+$'));
+            return;
         exception when undefined_table then  -- another session was faster, and renamed it
             null;
         end;

@@ -14,12 +14,13 @@
 -- lock queue, and with it the ticks of all other queues. No ticker waits for
 -- try_lock_against_drop.
 --
+-- Parameters: i_mark: pgq.truncation_N is locked, too: see lock_truncation_mark.
 -- Returns: the queue.
 -- Raises: PQ001; 55P03 by the caller's lock_timeout.
 -- Writes: advisory locks of create_queue and try_lock_against_drop; row locks pgq.queue,
---   pgq.registration, pgq.consumer; ACCESS EXCLUSIVE lock on the event tables; SHARE ROW EXCLUSIVE
---   lock on the sequences.
-create or replace function pgq.lock_queue(i_queue_name text)
+--   pgq.registration, pgq.consumer; ACCESS EXCLUSIVE lock on the event tables, and on
+--   pgq.truncation_N; SHARE ROW EXCLUSIVE lock on the sequences.
+create or replace function pgq.lock_queue(i_queue_name text, i_mark boolean default false)
 returns pgq.queue language plpgsql as $$
 declare
     c_soon constant text := '10ms';
@@ -52,8 +53,9 @@ begin
                             relname, queue_id)
                           from pg_class
                          where relnamespace = 'pgq'::regnamespace and relkind in ('r', 'S')
-                           and relname ~ concat(
-                                '^event_', queue_id, '(_[0-9]+|_id_seq|_tick_seq)?$')
+                           and (relname ~ concat(
+                                    '^event_', queue_id, '(_[0-9]+|_id_seq|_tick_seq)?$')
+                                or i_mark and relname ~ '^truncation_[0-9]+$')
                          order by relkind = 'S', oid))
                   from pgq.queue where queue_name = i_queue_name
             loop
@@ -67,10 +69,10 @@ begin
                     raise;
                 end if;
             when undefined_table then
-                if not v_waits then
+                if not v_waits and not i_mark then
                     raise;
                 end if;
-                v_lock := c_whole;  -- another session dropped it while this one waited
+                v_lock := c_whole;  -- another session dropped or renamed it meanwhile
         end;
     end loop;
 end $$;

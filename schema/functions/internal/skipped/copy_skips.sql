@@ -13,5 +13,6 @@ begin
     insert into pgq.skipped_event (skip_sub, skip_no, skip_txid, skip_id)
     select i_sub, row_number() over (), skip_txid, skip_id
       from pgq.skipped_event
-     where skip_sub = -i_queue_id and skip_txid > 0 and skip_id > '-9223372036854775808';
+     where skip_sub = -i_queue_id and skip_txid > 0  -- 0: after a repair
+       and skip_id > '-9223372036854775808';  -- as mark_skips writes it
 end $$;

@@ -8,10 +8,10 @@
 -- they were opened.
 --
 -- cancel_event and register_consumer_at call it for a queue: of a cancellation and a new consumer,
--- the second one sees the first. A session whose snapshot is older than another's row has to find
--- the number taken, so such a row stays until a rotation: it has the id of its transaction, which
--- the first tick that is left does not see before. A rotation since the snapshot is an error by
--- itself. Where a consumer opens a batch, its position tells as much, and the row may go at once.
+-- the second one sees the first. A session with an older snapshot has to find the number of the row
+-- taken. So the row has the id of its transaction, and maint_skipped_events keeps it until a
+-- rotation has passed that id. A snapshot from before that rotation gets an error anyway. For a
+-- consumer its position tells that the snapshot is older, so the row, with skip_txid 0, may go.
 --
 -- The row is not deleted: a look for the newest row would walk over the dead ones (G6).
 -- Parameters: i_sub: as skip_sub.
