@@ -188,18 +188,25 @@ def test_message_that_is_no_text_is_named_and_nothing_is_leased(ascii_dsn: str) 
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("call", "what"),
     [
-        "create_queue({})",
-        "register_consumer('orders', {})",
-        "add_cron({}, 'orders', 't', '', '@hourly')",
+        ("create_queue({})", "queue name"),
+        ("register_consumer('orders', {})", "consumer name"),
+        ("add_cron({}, 'orders', 't', '', '@hourly')", "cron entry name"),
+        ("add_cron('daily', 'orders', {}, '', '@hourly')", "cron entry"),
+        ("set_consumer_filter('orders', 'billing', jsonb_build_object('types', {}))", "filter"),
+        ("begin_change({})", "change"),
     ],
 )
-def test_name_that_is_no_utf8_is_refused(ascii_dsn: str, call: str) -> None:
-    name = "convert_from('\\x41ff'::bytea, 'SQL_ASCII')"
+def test_text_that_all_clients_read_is_refused_if_it_is_no_utf8(
+    ascii_dsn: str, call: str, what: str
+) -> None:
+    text = "convert_from('\\x41ff'::bytea, 'SQL_ASCII')"
+    if "jsonb" in call:
+        text = f"array[{text}]"
     with pgqpy.connect(ascii_dsn) as client:
-        with pytest.raises(psycopg.Error, match="name is not valid UTF-8") as caught:
-            client.connection.execute(f"select pgq.{call.format(name)}".encode())
+        with pytest.raises(psycopg.Error, match=f"the {what} is not valid UTF-8") as caught:
+            client.connection.execute(f"select pgq.{call.format(text)}".encode())
         assert caught.value.sqlstate == "PQ009"
         client.create_queue("bücher")
         client.drop_queue("bücher")

@@ -15,6 +15,8 @@ set row_security = off as $$
 declare
     v_id bigint;
 begin
+    perform pgq.check_utf8('change', concat_ws(' ', i_action, i_queue_name, i_consumer_name,
+        i_arguments, i_user_name));
     if i_action is null or length(i_action) not between 1 and 200 then
         raise exception 'an action must have 1 to 200 characters' using errcode = 'PQ009';
     elsif greatest(length(i_user_name), length(i_queue_name), length(i_consumer_name)) > 200 then
