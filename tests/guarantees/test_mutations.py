@@ -166,6 +166,16 @@ MUTATIONS = {
         "txid_current_snapshot()",
         partial(g1c.test_event_in_the_transaction_that_made_queue_and_consumer, isolation=RC),
     ),
+    "register by an older snapshot": Mutation(
+        "register_consumer_at",
+        "perform pgq.lock_event_tables(x_queue_name);",
+        "null;",
+        partial(
+            register.test_older_snapshot_registers_at_no_tick_that_a_rotation_passed,
+            isolation=RR,
+            call="register_consumer_at('q', %s, %s)",
+        ),
+    ),
     "leave a name without its lock": Mutation(
         "unregister_consumer",
         "order by s.sub_id for update of c",

@@ -5,15 +5,18 @@
 -- tick, and a subscribed one stays where it is.
 --
 -- The queue's row is share-locked. A rotation and maint_ticks lock it for update, so neither can
--- count the consumers while one is coming, and then remove what that one starts from. A consumer
--- that is moved is locked as in seek_consumer: see add_registration.
+-- count the consumers while one is coming, and then remove what that one starts from. In
+-- REPEATABLE READ the lock tells of no rotation since the snapshot, if another update of the row
+-- came between: so lock_event_tables looks for one. A consumer that is moved is locked as in
+-- seek_consumer: see add_registration.
 --
 -- Returns: 1 new, 0 was subscribed.
 -- Raises: PQ001; PQ005 cannot reposition, or no ticks; PQ009 a bad consumer name; PQ020 a
 --   subconsumer or a lane has this name; 40001 in REPEATABLE READ, the queue rotated, another
 --   session moved the position, or as check_snapshot, mark_skips.
--- Writes: key share lock pgq.queue; as add_registration; update pgq.registration; insert
---   pgq.position; as check_snapshot, mark_skips, copy_skips, forget_parked.
+-- Writes: key share lock pgq.queue; in REPEATABLE READ as lock_event_tables; as add_registration;
+--   update pgq.registration; insert pgq.position; as check_snapshot, mark_skips, copy_skips,
+--   forget_parked.
 create or replace function pgq.register_consumer_at(
     x_queue_name text, x_consumer_name text, x_tick_pos bigint)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -27,6 +30,9 @@ declare
     v_marked boolean;
 begin
     perform pgq.check_name('consumer', x_consumer_name, 255);
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform pgq.lock_event_tables(x_queue_name);
+    end if;
     select * into q from pgq.queue where queue_name = x_queue_name for key share;
     if not found then
         perform pgq.raise_queue_not_found(x_queue_name);
