@@ -136,8 +136,8 @@ ROTATION = """
     select queue_name, now() - queue_switch_time - period as overdue, period,
         array(
             select distinct l.pid from pg_locks l join pg_class c on c.oid = l.relation
-             where c.relname = format('event_%s_%s', queue_id,
-                       (queue_cur_table + 1) % queue_ntables)
+             where (c.relname ~ '^truncation_[0-9]+$' or c.relname = format('event_%s_%s',
+                       queue_id, (queue_cur_table + 1) % queue_ntables))
                and c.relnamespace = 'pgq'::regnamespace and l.granted
                and l.database = (select oid from pg_database where datname = current_database())
              order by 1) as holders

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from threading import Thread
 
+import pytest
+
 import pgqpy
+from pgqpy.doctor import queues
 from tests.cli.support import Connect, Connection, Examine
 from tests.support.gates import wait_until_blocked
 
@@ -84,3 +87,15 @@ def test_a_session_that_waits_for_a_lock_is_named_not_the_holders_of_the_shared_
         assert words in line
         assert f"after mallory, server process {pid}" in line
         assert f"select pg_terminate_backend({pid})" in line
+
+
+@pytest.mark.parametrize("table", ["event_{}_1", "truncation_0"])
+def test_a_session_that_stops_a_rotation_is_named(
+    client: pgqpy.Client, connection: Connection, connect: Connect, table: str
+) -> None:
+    client.create_queue("orders")
+    reader = connect(autocommit=False)
+    ((queue_id,),) = connection.execute("select queue_id from pgq.queue").fetchall()
+    reader.execute(f"select from pgq.{table.format(queue_id)}".encode())
+    (row,) = connection.execute(queues.ROTATION).fetchall()
+    assert row[-1] == [reader.info.backend_pid]

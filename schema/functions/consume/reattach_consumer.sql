@@ -25,7 +25,9 @@ begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.raise_wrong_isolation('reattach_consumer');
     end if;
-    select * into q from pgq.queue where queue_name = i_queue_name for key share;
+    perform from pgq.queue where queue_name = i_queue_name for key share;
+    -- The statement that locks the row may return an older one.
+    select * into q from pgq.queue where queue_name = i_queue_name;
     if not found then
         perform pgq.raise_queue_not_found(i_queue_name);
     end if;

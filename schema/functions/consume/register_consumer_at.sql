@@ -33,7 +33,9 @@ begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.lock_event_tables(x_queue_name);
     end if;
-    select * into q from pgq.queue where queue_name = x_queue_name for key share;
+    perform from pgq.queue where queue_name = x_queue_name for key share;
+    -- The statement that locks the row may return an older one.
+    select * into q from pgq.queue where queue_name = x_queue_name;
     if not found then
         perform pgq.raise_queue_not_found(x_queue_name);
     end if;

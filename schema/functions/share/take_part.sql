@@ -31,9 +31,9 @@
 --   ask again before an event is given up.
 -- Raises: PQ002 the consumer or the subconsumer is not registered; PQ013 not READ COMMITTED: a look
 --   after the lock needs a new snapshot; PQ009 i_wanted below 1, or no subconsumer and no holder or
---   lease, or as lease_end, lease_slot, check_filter; PQ015 as find_next_tick; PQ020 the consumer
---   is plain, or a subconsumer; PQ021 the consumer has a batch open, or another filter than
---   i_filter, or another live worker has this subconsumer; PQ022 as lease_slot; 40001 as
+--   lease, or as check_name, lease_end, lease_slot, check_filter; PQ015 as find_next_tick; PQ020
+--   the consumer is plain, or a subconsumer; PQ021 the consumer has a batch open, or another filter
+--   than i_filter, or another live worker has this subconsumer; PQ022 as lease_slot; 40001 as
 --   touch_batch; 42501 as cut_range; with a filter, as skip_ranges.
 -- Writes: row lock pgq.registration; update pgq.registration at the first call; insert or update
 --   pgq.position; as lease_slot, skip_ranges, uncount_end.
@@ -68,6 +68,8 @@ begin
     elsif i_subconsumer_name is null and (i_holder is null or i_lease is null) then
         raise exception 'a worker without a subconsumer' using errcode = 'PQ009',
             hint = 'name the subconsumer, or a holder and a lease';
+    elsif i_holder is not null then
+        perform pgq.check_name('holder', i_holder, 255);
     end if;
     loop
         v_until := pgq.lease_end(i_lease);

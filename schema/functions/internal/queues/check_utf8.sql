@@ -8,9 +8,11 @@ create or replace function pgq.check_utf8(i_kind text, i_text text)
 returns void language plpgsql immutable as $$
 begin
     if getdatabaseencoding() = 'SQL_ASCII' then
-        perform convert_from(convert_to(i_text, 'SQL_ASCII'), 'UTF8');
+        begin
+            perform convert_from(convert_to(i_text, 'SQL_ASCII'), 'UTF8');
+        exception when character_not_in_repertoire then
+            raise exception 'the % is not valid UTF-8', i_kind using errcode = 'PQ009',
+                hint = 'send it in UTF-8, or in ASCII';
+        end;
     end if;
-exception when character_not_in_repertoire then
-    raise exception 'the % is not valid UTF-8', i_kind using errcode = 'PQ009',
-        hint = 'send it in UTF-8, or in ASCII';
 end $$;
