@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.guarantees.sessions import RR, SERIALIZABLE, refused
 from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
@@ -237,3 +238,18 @@ def _expect_ticks(db: Database, *queues: str) -> None:
 
 def _delivered(db: Database, queue: str) -> bool:
     return "on" in db.main.drain(queue=queue)
+
+
+@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
+def test_older_snapshot_finishes_no_batch_behind_a_repair(db: Database, isolation: str) -> None:
+    db.queue()
+    db.main.insert("a")
+    db.main.tick()
+    batch = db.main.next()
+    old = db.open()
+    old.begin(isolation)
+    assert db.main.one("select pgq.repair_queue('q')") == 1
+    with refused("40001"):
+        old.finish(batch)
+    old.rollback()
+    assert db.main.drain() == ["a"]

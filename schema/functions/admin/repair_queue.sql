@@ -141,8 +141,10 @@ begin
             select count(*) from unnest(v_snapshots) t
              where not txid_visible_in_snapshot(ev_txid, t))
      where ev_queue = q.queue_id;
+    -- All of them: a session with an older snapshot fails when it locks one, and finishes no batch
+    -- by its old id.
     update pgq.registration set sub_dropped = null, sub_dropped_above = null
-     where sub_queue = q.queue_id and sub_dropped is not null;
+     where sub_queue = q.queue_id;
     delete from pgq.stage where stage_queue = q.queue_id;
     delete from pgq.tick where tick_queue = q.queue_id and tick_id <> all (v_ticks);
     update pgq.tick t set tick_snapshot = concat(3 + 2 * k.j, ':', 3 + 2 * k.j, ':')::txid_snapshot
