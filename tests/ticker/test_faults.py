@@ -241,9 +241,8 @@ def test_duty_that_does_not_end_is_logged(dsn, client, connection, connect, queu
         ticker.start()
         try:
             gate.wait_for_arrival()
-            status, body = eventually(lambda: degraded(ticker))
-            assert status == 200
-            assert "'slow_duties': ['maint']" in str(body)
+            status, body = eventually(lambda: slow_maintenance(ticker))
+            assert (status, body["status"]) == (200, "degraded")
             eventually(lambda: [each for each in said if each["event"] == "duty does not end"])
             gate.open()
             eventually(lambda: ticker.health()[1]["status"] == "ok")
@@ -251,9 +250,11 @@ def test_duty_that_does_not_end_is_logged(dsn, client, connection, connect, queu
             ticker.stop()
 
 
-def degraded(ticker):
+def slow_maintenance(ticker):
+    """Return the health once it lists the duty; a busy machine may make others slow, too."""
     status, body = ticker.health()
-    return (status, body) if body["status"] == "degraded" else None
+    (database,) = body["databases"].values()
+    return (status, body) if "maint" in database["slow_duties"] else None
 
 
 def test_queue_whose_row_stays_locked_is_logged_and_works_again(start, dsn, client, connect, queue):
