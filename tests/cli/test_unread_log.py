@@ -12,6 +12,8 @@ from tests.support.unread import fill_stderr
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
+    import subprocess
+
     import pgqpy
 
 FAILING = """
@@ -32,6 +34,15 @@ class Billing(Consumer):
 """
 
 
+def fail_unread(process: subprocess.Popen[str], seen: Path) -> None:
+    """Let the handler fail at its first event, when standard error is full."""
+    eventually(lambda: seen.exists() and seen.read_text() == "first\n")
+    fill_stderr(process.pid)
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
 def test_consumer_whose_log_nobody_reads_delivers_and_stops(
     module: Module, start: Start, client: pgqpy.Client, tmp_path: Path
 ) -> None:
@@ -41,12 +52,7 @@ def test_consumer_whose_log_nobody_reads_delivers_and_stops(
         client.insert_event("orders", "placed", data)
     client.tick_queue("orders")
     process = start(module(FAILING) + ":Billing")
-    seen = tmp_path / "seen"
-    eventually(lambda: seen.exists() and seen.read_text() == "first\n")
-    fill_stderr(process.pid)
-    assert process.stdin is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
+    fail_unread(process, tmp_path / "seen")
     eventually(lambda: len(client.get_dead_events("orders", "billing")) == 3)
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
@@ -60,12 +66,7 @@ def test_consumer_whose_log_nobody_reads_ends_with_the_error_of_its_handler(
     client.insert_event("orders", "placed", "first")
     client.tick_queue("orders")
     process = start(module(FAILING) + ":Billing", "--set", "on_error=stop")
-    seen = tmp_path / "seen"
-    eventually(lambda: seen.exists() and seen.read_text() == "first\n")
-    fill_stderr(process.pid)
-    assert process.stdin is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
+    fail_unread(process, tmp_path / "seen")
     assert process.wait(30) == 1
 
 

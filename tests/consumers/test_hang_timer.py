@@ -12,11 +12,12 @@ import pytest
 from tests.support.unread import fill
 
 WATCH = """
-import faulthandler, logging, os, re, signal, sys, threading, time
+import logging, os, re, signal, threading
 from types import SimpleNamespace
 from pgqpy.consumers import handler_watch
 from pgqpy.consumers.handler_watch import HandlerWatch
 from pgqpy.consumers.hang_timer import timer
+from tests.support.waiting import eventually
 
 handler_watch.GRACE, handler_watch.LOOK = 1.0, 0.01
 logging.basicConfig()
@@ -72,24 +73,19 @@ ARMED = """
 def armed():
     return len(os.listdir("/proc/self/task")) > threading.active_count()
 
-def wait_for(wanted):
-    while armed() != wanted:
-        time.sleep(0.002)
-
 watch, other = HandlerWatch(consumer, 60), HandlerWatch(consumer, 60)
 watch.start(), other.start()
-wait_for(False)
+eventually(lambda: not armed())
 with watch.handling("event 1"):
-    wait_for(True)
+    eventually(armed)
     with other.handling("event 2"):
         pass
     other.close()
     assert armed()
-wait_for(False)
+eventually(lambda: not armed())
 with watch.handling("event 3"):
     watch.close()
-while threading.active_count() > 1 or armed():
-    time.sleep(0.002)
+eventually(lambda: threading.active_count() == 1 and not armed())
 with watch.handling("event 4"):
     assert not armed()
 """

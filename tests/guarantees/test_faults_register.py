@@ -141,3 +141,19 @@ def test_older_snapshot_registers_at_no_tick_that_a_rotation_passed(
     assert old.one("select pgq.register_consumer('q', 'late')") == 1
     db.main.insert("b")
     assert db.main.deliver("late") == ["b"]
+
+
+@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
+def test_batch_of_a_consumer_that_an_older_snapshot_removed_is_not_open(
+    db: Database, isolation: str
+) -> None:
+    db.queue()
+    db.main.insert("a")
+    db.main.tick()
+    old = db.open()
+    old.begin(isolation)
+    batch = db.main.next()
+    assert old.one("select pgq.unregister_consumer('q', 'c')") == 1
+    old.commit()
+    assert db.main.one("select count(*) from pgq.position") == 1  # the snapshot did not show it
+    assert db.main.finish(batch) == 0

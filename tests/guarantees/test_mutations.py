@@ -166,6 +166,15 @@ MUTATIONS = {
         "txid_current_snapshot()",
         partial(g1c.test_event_in_the_transaction_that_made_queue_and_consumer, isolation=RC),
     ),
+    "finish for a registration that is gone": Mutation(
+        "lock_batch",
+        "if v_sub is null or",
+        "if",
+        partial(
+            register.test_batch_of_a_consumer_that_an_older_snapshot_removed_is_not_open,
+            isolation=RR,
+        ),
+    ),
     "register by an older snapshot": Mutation(
         "register_consumer_at",
         "perform pgq.lock_event_tables(x_queue_name);",

@@ -28,8 +28,8 @@ MUTATIONS = {
     ),
     "finish what a detached consumer read": Mutation(
         "lock_batch",
-        "if v_sub is null or v_detached is not null then",
-        "if false then",
+        "or v_detached is not null then",
+        "then",
         races.test_batch_is_not_finished_behind_a_detach,
     ),
     "let a detached consumer read": Mutation(

@@ -15,6 +15,7 @@ from pgqpy.ticker import Ticker
 from pgqpy.ticker.settings import TickerSettings
 from tests.support.unread import fill
 from tests.support.waiting import eventually
+from tests.ticker.test_mover import delivered
 
 OTHER_SESSIONS = """
     select count(pg_terminate_backend(pid)) from pg_stat_activity
@@ -22,19 +23,18 @@ OTHER_SESSIONS = """
 """
 
 
-def delivered(client):
-    batch = client.next_batch("orders", "billing")
-    found = [event.data for event in client.get_batch_events(batch)] if batch else []
-    if batch:
-        client.finish_batch(batch)
-    return found
-
-
 def assert_ticks_and_moves(client):
     client.insert_event("orders", "t", "now")
     eventually(lambda: "now" in delivered(client))
     client.insert_event("orders", "t", "later", delay=0.01)
     eventually(lambda: "later" in delivered(client))
+
+
+def assert_goes_on(client, connection):
+    """Expect ticks and moves, also after all sessions of the ticker were ended."""
+    assert_ticks_and_moves(client)
+    connection.execute(OTHER_SESSIONS)
+    assert_ticks_and_moves(client)
 
 
 def broken_log():
@@ -68,9 +68,7 @@ def test_ticker_whose_log_nobody_reads_ticks_and_stops(
     starting = Thread(target=ticker.start, daemon=True)
     starting.start()
     try:
-        assert_ticks_and_moves(client)
-        connection.execute(OTHER_SESSIONS)
-        assert_ticks_and_moves(client)
+        assert_goes_on(client, connection)
     finally:
         ticker.stop()
     assert not ticker.hangs
@@ -80,8 +78,6 @@ def test_ticker_whose_log_raises_ticks_and_moves(dsn, client, connection, queue)
     ticker = Ticker(TickerSettings(dsns=(dsn,)), log=broken_log())
     ticker.start()
     try:
-        assert_ticks_and_moves(client)
-        connection.execute(OTHER_SESSIONS)
-        assert_ticks_and_moves(client)
+        assert_goes_on(client, connection)
     finally:
         ticker.stop()

@@ -5,10 +5,10 @@
 -- tick, and a subscribed one stays where it is.
 --
 -- The queue's row is share-locked. A rotation and maint_ticks lock it for update, so neither can
--- count the consumers while one is coming, and then remove what that one starts from. In
--- REPEATABLE READ the lock tells of no rotation since the snapshot, if another update of the row
--- came between: so lock_event_tables looks for one. A consumer that is moved is locked as in
--- seek_consumer: see add_registration.
+-- count the consumers while one is coming, and then remove what that one starts from. A snapshot
+-- may be older than a rotation, and the lock does not always fail then: not if another update of
+-- the row came first. So lock_event_tables looks for a rotation. A consumer that is moved is locked
+-- as in seek_consumer: see add_registration.
 --
 -- Returns: 1 new, 0 was subscribed.
 -- Raises: PQ001; PQ005 cannot reposition, or no ticks; PQ009 a bad consumer name; PQ020 a
