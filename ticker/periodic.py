@@ -15,6 +15,7 @@ from apscheduler.executors.debug import DebugExecutor
 from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers import SchedulerNotRunningError
 from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.base import BaseTrigger
 
 from pgqpy import Client, table_locks
 from pgqpy.client.schema_guard import check_schema
@@ -68,10 +69,7 @@ class Duty:
                 complete = self.run(client) is not False
         except Exception as exc:  # noqa: BLE001  # a failing duty never stops the timer
             self._disconnect()
-            # While the loop reconnects, it reports the failure: one line is enough.
-            if health.role == "active" and not self.database.sessions.breaking:
-                health.duty_ran(self.name, failed=True)
-                report.failed(self.name, exc)
+            self.failed(exc)
         else:
             report.forget(self.name)
             if health.role == "active":
@@ -80,6 +78,13 @@ class Duty:
                 self._disconnect()
         finally:
             health.running.pop(self.name, None)
+
+    def failed(self, exc: Exception) -> None:
+        """Report a run that failed. While the loop reconnects, it does so: one line is enough."""
+        health = self.database.health
+        if health.role == "active" and not self.database.sessions.breaking:
+            health.duty_ran(self.name, failed=True)
+            self.database.report.failed(self.name, exc)
 
     def _connected(self) -> Client:
         if self._client is None:
@@ -90,6 +95,22 @@ class Duty:
     def _disconnect(self) -> None:
         self._client = None
         self._session.close()
+
+
+class Every(BaseTrigger):  # type: ignore[misc]  # it has no types
+    """Fires each `period` seconds. What was missed is fired once, and costs nothing.
+
+    APScheduler asks for each missed time before it makes one run of them, also after a clock was
+    set forward by a year. IntervalTrigger names them all.
+    """
+
+    def __init__(self, period: float) -> None:
+        self._period = timedelta(seconds=period)
+
+    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
+        """Return the time after the previous one, a period from now if that has passed."""
+        time_after = (previous_fire_time or now) + self._period
+        return time_after if time_after > now else now + self._period
 
 
 class Timers:
@@ -115,12 +136,10 @@ class Timers:
             first = datetime.now(timezone.utc) + timedelta(seconds=min(FIRST_RUN, duty.period))
             self._scheduler.add_job(
                 self._begin,
-                "interval",
+                Every(duty.period),
                 args=[duty],
-                seconds=duty.period,
                 next_run_time=first,
-                # One run replaces all that were missed, for example while a laptop was suspended.
-                coalesce=True,
+                coalesce=True,  # a missed time and the next one, which has come meanwhile
                 misfire_grace_time=None,
             )
         self._scheduler.start()
@@ -144,8 +163,12 @@ class Timers:
         running = self._threads.get(duty)
         if running is None or not running.is_alive():
             thread = Thread(target=duty, name=duty.name, daemon=True)
-            thread.start()
-            self._threads[duty] = thread
+            try:
+                thread.start()
+            except RuntimeError as exc:  # no thread can be started: APScheduler would only log it
+                duty.failed(exc)
+            else:
+                self._threads[duty] = thread
 
     def _check_clock(self, offset: float) -> None:
         """Run every duty when somebody has set the wall clock, which APScheduler goes by.

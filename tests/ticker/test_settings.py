@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import time
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from pydantic import ValidationError
@@ -16,7 +17,7 @@ from pgqpy.errors import ConnectionFailed
 from pgqpy.ticker import logs, session, systemd
 from pgqpy.ticker.health import Health, overall
 from pgqpy.ticker.logs import brief
-from pgqpy.ticker.periodic import Duty, Timers
+from pgqpy.ticker.periodic import Duty, Every, Timers
 from pgqpy.ticker.settings import TickerSettings, problems
 
 
@@ -189,6 +190,14 @@ def test_duties_are_due_at_once_when_the_clock_was_set_back(monkeypatch):
         assert called.wait(30)
     finally:
         timers.stop()
+
+
+def test_duties_that_were_missed_for_a_year_are_due_once():
+    every, start = Every(30.0), datetime(2026, 1, 1, tzinfo=timezone.utc)
+    second = timedelta(seconds=1)
+    assert every.get_next_fire_time(start, start + second) == start + 30 * second
+    a_year_later = start + timedelta(days=365)
+    assert every.get_next_fire_time(start, a_year_later) == a_year_later + 30 * second
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
