@@ -79,9 +79,15 @@ MUTATIONS = {
     ),
     "trust a position that was trimmed": Mutation(
         "move_position",
-        "for key share",
+        "for no key update",
         "",
         partial(g5.test_old_snapshot_from_before_maint_positions_moves_nothing, isolation=RR),
+    ),
+    "finish from a position that was trimmed": Mutation(
+        "move_position",
+        "for key share",
+        "",
+        partial(g5.test_old_snapshot_from_before_maint_positions_finishes_nothing, isolation=RR),
     ),
     "trim positions behind a locked one": Mutation(
         "maint_positions",

@@ -161,6 +161,12 @@ MUTATIONS = {
         "coalesce(",
         messages.test_extended_lease_is_not_taken,
     ),
+    "write back a lease that was extended": Mutation(
+        "move_position",
+        "for no key update",
+        "",
+        partial(messages.test_extension_that_a_snapshot_does_not_see_is_kept, isolation=RR),
+    ),
     "finish what is not in the lease": Mutation(
         "finish_events",
         "elsif not x_event_ids <@ p.pos_ids then",

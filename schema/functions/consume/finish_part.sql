@@ -22,8 +22,8 @@
 -- Returns: 1; or 0 with a WARNING when the batch is not open (finished before, or taken away), or
 --   another session has moved the position.
 -- Raises: PQ009 backwards, an id beyond the batch, or a NULL id; 40001 in REPEATABLE READ, another
---   session moved the position, or as check_snapshot; PQ012, 42501 as batch_event_sql, if an id
---   lies beyond the end tick's.
+--   session moved the position or extended the lease, or as check_snapshot; PQ012, 42501 as
+--   batch_event_sql, if an id lies beyond the end tick's.
 -- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot; as batch_event_sql in
 --   that case.
 create or replace function pgq.finish_part(

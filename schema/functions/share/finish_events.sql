@@ -7,8 +7,8 @@
 -- Parameters: x_event_ids: ids of the lease.
 -- Returns: 1; or 0 with a WARNING when the lease is not open: finished, or taken over.
 -- Raises: PQ004 not an event of the lease, or finished before; PQ009 an id is NULL, or receive did
---   not open the batch; 40001 in REPEATABLE READ, another session moved the position, or as
---   check_snapshot.
+--   not open the batch; 40001 in REPEATABLE READ, another session moved the position or extended
+--   the lease, or as check_snapshot.
 -- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot.
 create or replace function pgq.finish_events(x_batch_id bigint, x_event_ids bigint[])
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
