@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import select
 import stat
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -13,6 +15,8 @@ from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from typing_extensions import Buffer
 
 PATIENCE = 1.0  # seconds that it waits for a reader, at most
 REFILL = 0.05  # seconds of patience that come back in a second
@@ -42,6 +46,7 @@ class LogStream:
         A stream without a descriptor, or of a file, is written to as it is. Errors are suppressed.
         """
         self._stream = stream
+        self._encoding = getattr(stream, "encoding", None) or "utf-8"
         self._notice = notice
         self._lost = 0  # entries since the last one that was written
         self._torn = False  # the last thing that was written is a part of an entry
@@ -68,6 +73,18 @@ class LogStream:
             except OSError:  # nobody reads, or the reader has gone
                 self._lost += 1
 
+    def replaces_stderr(self) -> LogStream:
+        """Write here what others write to sys.stderr: warnings, tracebacks of threads, print().
+
+        Where nothing has to wait, such as for a file, sys.stderr stays what it is.
+        """
+        if self._stream is not None and _waiting_descriptor(self._stream) is not None:
+            octets = _Bytes(self, self._stream, self._encoding)
+            sys.stderr = io.TextIOWrapper(
+                octets, self._encoding, "backslashreplace", line_buffering=True
+            )
+        return self
+
     def _own_lock(self) -> threading.RLock:
         """Return the lock; a new one in a forked child, where its holder may not exist.
 
@@ -79,8 +96,7 @@ class LogStream:
 
     def _send(self, descriptor: int, text: str) -> None:
         """Write all of it; raises OSError, BlockingIOError too."""
-        encoding = getattr(self._stream, "encoding", None) or "utf-8"
-        data = text.encode(encoding, "backslashreplace")
+        data = text.encode(self._encoding, "backslashreplace")
         if self._torn:
             data = b"\n" + data
         own = open_anew(descriptor)
@@ -119,6 +135,27 @@ class LogStream:
         if not ready:
             raise BlockingIOError
         return os.write(descriptor, piece)
+
+
+class _Bytes(io.RawIOBase):
+    """What a text stream encodes, for a LogStream: each write is an entry of it."""
+
+    def __init__(self, log: LogStream, stream: TextIO, encoding: str) -> None:
+        self._log, self._stream, self._encoding = log, stream, encoding
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def write(self, data: Buffer) -> int:
+        octets = bytes(data)
+        self._log.write(octets.decode(self._encoding, "backslashreplace"))
+        return len(octets)
 
 
 def _waiting_descriptor(stream: TextIO) -> int | None:

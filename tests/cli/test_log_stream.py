@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -169,6 +170,34 @@ def test_system_that_opens_nothing_without_blocking_writes_as_ever(
     stream_to(writer).write("line\n")
     assert read_line(reader) == "line\n"
     assert log_stream.open_anew(writer) is None
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_is_printed_on_standard_error_is_lost_and_counted_too(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, writer = ends
+    text = io.TextIOWrapper(io.FileIO(writer, "w", closefd=False), encoding="latin-1")
+    monkeypatch.setattr("sys.stderr", text)
+    LogStream(text, "{} lost".format).replaces_stderr()
+    filled = fill(writer)
+    print("lost", file=sys.stderr)
+    read(reader, filled)
+    eventually(lambda: select.select([], [writer], [], 0)[1])
+    print("é", "→", file=sys.stderr)
+    assert read_line(reader) == "1 lost\n"
+    assert read(reader, 1) == b"\xe9"
+    assert read_line(reader) == " \\u2192\n"
+    assert (sys.stderr.fileno(), sys.stderr.isatty()) == (writer, os.isatty(writer))
+
+
+def test_standard_error_that_is_a_file_stays_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (tmp_path / "log").open("w") as file:
+        monkeypatch.setattr("sys.stderr", file)
+        LogStream(file, "{} lost".format).replaces_stderr()
+        assert sys.stderr is file
 
 
 FORKS = """

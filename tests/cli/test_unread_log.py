@@ -34,8 +34,35 @@ class Billing(Consumer):
 """
 
 
-def fail_unread(process: subprocess.Popen[str], seen: Path) -> None:
-    """Let the handler fail at its first event, when standard error is full."""
+NOISY = """
+import logging, sys, threading, warnings
+from pathlib import Path
+from pgqpy.consumers import Consumer
+
+def fails():
+    raise ValueError("of a thread")
+
+class Billing(Consumer):
+    queue = "orders"
+    name = "billing"
+
+    def process_event(self, event):
+        Path("seen").open("a").write(event.data + "\\n")
+        if event.data == "first":
+            sys.stdin.readline()
+        warnings.warn(event.data)
+        logging.getLogger("billing").warning("%d", event.data)
+        print(event.data, file=sys.stderr)
+        thread = threading.Thread(target=fails)
+        thread.start()
+        thread.join()
+        if event.data == "third":
+            raise KeyboardInterrupt
+"""
+
+
+def go_on_unread(process: subprocess.Popen[str], seen: Path) -> None:
+    """Let the handler go on with its first event, when standard error is full."""
     eventually(lambda: seen.exists() and seen.read_text() == "first\n")
     fill_stderr(process.pid)
     assert process.stdin is not None
@@ -52,7 +79,7 @@ def test_consumer_whose_log_nobody_reads_delivers_and_stops(
         client.insert_event("orders", "placed", data)
     client.tick_queue("orders")
     process = start(module(FAILING) + ":Billing")
-    fail_unread(process, tmp_path / "seen")
+    go_on_unread(process, tmp_path / "seen")
     eventually(lambda: len(client.get_dead_events("orders", "billing")) == 3)
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
@@ -66,8 +93,22 @@ def test_consumer_whose_log_nobody_reads_ends_with_the_error_of_its_handler(
     client.insert_event("orders", "placed", "first")
     client.tick_queue("orders")
     process = start(module(FAILING) + ":Billing", "--set", "on_error=stop")
-    fail_unread(process, tmp_path / "seen")
+    go_on_unread(process, tmp_path / "seen")
     assert process.wait(30) == 1
+
+
+def test_consumer_whose_standard_error_nobody_reads_writes_to_it_and_goes_on(
+    module: Module, start: Start, client: pgqpy.Client, tmp_path: Path
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    for data in ("first", "second", "third"):
+        client.insert_event("orders", "placed", data)
+    client.tick_queue("orders")
+    process = start(module(NOISY) + ":Billing")
+    go_on_unread(process, tmp_path / "seen")
+    assert process.wait(30) == 130
+    assert (tmp_path / "seen").read_text() == "first\nsecond\nthird\n"
 
 
 def test_signals_end_workers_whose_log_nobody_reads(
