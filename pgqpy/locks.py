@@ -53,8 +53,8 @@ BLOCKERS: LiteralString = f"""
 # Open and prepared transactions that have locked rows of pgq.registration, but those of consumers
 # that run, the oldest first. Nothing shows which rows, and how. locker: Holder's first fields.
 LOCKERS: LiteralString = f"""
-    select json_build_array(a.pid, coalesce(a.usename, p.owner), a.application_name,
-        host(a.client_addr), null, p.gid) as locker
+    select array[a.pid::text, coalesce(a.usename, p.owner)::text, a.application_name,
+        host(a.client_addr), null, p.gid::text] as locker
     from pg_locks l {_SESSIONS}
     where l.locktype = 'relation' and l.relation = 'pgq.registration'::regclass
         and l.mode in ('RowShareLock', 'RowExclusiveLock') and l.granted

@@ -146,7 +146,8 @@ def _lock_first(row: Row, remedy: str) -> str:
     """Return a remedy that is for a consumer that does not wait for another session's lock."""
     if not row["locker"]:
         return remedy
-    holder = locks.Holder(*row["locker"])
+    pid, *others = row["locker"]
+    holder = locks.Holder(pid and int(pid), *others)
     return (
         f"if it runs and its log tells of a lock, it may wait for {holder}, whose transaction has "
         f"locked registrations of consumers: {holder.how_to_end}; else {remedy}"

@@ -181,10 +181,10 @@ def test_what_is_printed_on_standard_error_is_lost_and_counted_too(
     monkeypatch.setattr("sys.stderr", text)
     LogStream(text, "{} lost".format).replaces_stderr()
     filled = fill(writer)
-    print("lost", file=sys.stderr)
+    sys.stderr.write("lost\n")
     read(reader, filled)
     eventually(lambda: select.select([], [writer], [], 0)[1])
-    print("é", "→", file=sys.stderr)
+    sys.stderr.write("é →\n")
     assert read_line(reader) == "1 lost\n"
     assert read(reader, 1) == b"\xe9"
     assert read_line(reader) == " \\u2192\n"

@@ -196,6 +196,7 @@ def test_message_that_is_no_text_is_named_and_nothing_is_leased(ascii_dsn: str) 
         ("add_cron('daily', 'orders', {}, '', '@hourly')", "cron entry"),
         ("set_consumer_filter('orders', 'billing', jsonb_build_object('types', {}))", "filter"),
         ("begin_change({})", "change"),
+        ("end_change(1, {})", "outcome"),
     ],
 )
 def test_text_that_all_clients_read_is_refused_if_it_is_no_utf8(
@@ -210,3 +211,12 @@ def test_text_that_all_clients_read_is_refused_if_it_is_no_utf8(
         assert caught.value.sqlstate == "PQ009"
         client.create_queue("bücher")
         client.drop_queue("bücher")
+
+
+@pytest.mark.parametrize("character", ["é", "€", "😀"])
+def test_outcome_of_a_change_is_cut_between_characters(ascii_dsn: str, character: str) -> None:
+    outcome = "x" * 999 + character
+    with pgqpy.connect(ascii_dsn) as client:
+        change = client.begin_change("create queue")
+        assert client.end_change(change, outcome) == 1
+        assert client.get_changes(1)[0].outcome == "x" * 999

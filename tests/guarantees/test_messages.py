@@ -104,21 +104,6 @@ def test_late_receiver_with_an_old_snapshot_changes_nothing(db: Database, isolat
     assert done(other, *taken) == 1
 
 
-@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
-def test_extension_that_a_snapshot_does_not_see_is_kept(db: Database, isolation: str) -> None:
-    filled(db, "ab")
-    one, other = db.open(), db.open()
-    leased = receive(one)
-    end(db, leased)
-    one.begin(isolation)
-    assert other.one("select pgq.touch_batch(%s, '1 hour')", leased[0].batch) == 1
-    with refused("40001"):
-        done(one, leased[0])
-    one.rollback()
-    assert receive(other) == []
-    assert done(one, *leased) == 1
-
-
 def test_effect_of_a_message_happens_once(db: Database) -> None:
     filled(db, "a")
     db.main.run("create table effect (data text)")

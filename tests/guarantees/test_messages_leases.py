@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guarantees.receivers import add, data, done, drain, end, filled, receive
-from tests.guarantees.sessions import refused
+from tests.guarantees.sessions import RR, SERIALIZABLE, refused
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
@@ -100,3 +100,18 @@ def test_subconsumer_that_is_locked_is_skipped_though_one_before_it_was_removed(
     one.commit()
     workers = db.main.all("select worker, messages from pgq.get_worker_info('q', 'c') offset 1")
     assert workers == [("receive-1", 1), ("receive-2", None)]
+
+
+@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
+def test_extension_that_a_snapshot_does_not_see_is_kept(db: Database, isolation: str) -> None:
+    filled(db, "ab")
+    one, other = db.open(), db.open()
+    leased = receive(one)
+    end(db, leased)
+    one.begin(isolation)
+    assert other.one("select pgq.touch_batch(%s, '1 hour')", leased[0].batch) == 1
+    with refused("40001"):
+        done(one, leased[0])
+    one.rollback()
+    assert receive(other) == []
+    assert done(one, *leased) == 1

@@ -23,7 +23,9 @@ OWN = {
     "end a change twice": ("and change_ended is null", ""),
 }
 MUTATIONS = {
-    "keep endless outcomes": Mutation("end_change", "left(i_outcome, 1000)", "i_outcome", ended),
+    "keep endless outcomes": Mutation(
+        "end_change", "left(i_outcome, v_length)", "i_outcome", ended
+    ),
     "take no outcome": Mutation("end_change", "if i_outcome is null", "if false", refused),
     "list the oldest": Mutation("get_changes", "change_id desc", "change_id", pages),
     "list all": Mutation("get_changes", "limit i_limit", "", pages),

@@ -165,7 +165,7 @@ MUTATIONS = {
         "move_position",
         "for no key update",
         "",
-        partial(messages.test_extension_that_a_snapshot_does_not_see_is_kept, isolation=RR),
+        partial(leases.test_extension_that_a_snapshot_does_not_see_is_kept, isolation=RR),
     ),
     "finish what is not in the lease": Mutation(
         "finish_events",

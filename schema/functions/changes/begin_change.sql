@@ -15,6 +15,7 @@ set row_security = off as $$
 declare
     v_id bigint;
 begin
+    perform pgq.check_role_name();
     perform pgq.check_utf8('change', concat_ws(' ', i_action, i_queue_name, i_consumer_name,
         i_arguments, i_user_name));
     if i_action is null or length(i_action) not between 1 and 200 then
