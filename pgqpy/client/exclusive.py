@@ -13,6 +13,7 @@ would wait for its own COPY: the lock refuses it.
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -47,6 +48,7 @@ class _Blocks:
         caller: returns the thread or task that calls it.
         blocks: the open blocks of client.transaction().
         inner: how many of psycopg's open transaction() blocks belong to a call of pgqpy.
+        ended: how many blocks have ended.
     """
 
     def __init__(self, caller: Callable[[], object]) -> None:
@@ -55,6 +57,7 @@ class _Blocks:
         self._feeder: object = None
         self.blocks: list[Block] = []
         self.inner = 0
+        self.ended = 0
 
     @contextmanager
     def copying(self) -> Iterator[None]:
@@ -83,15 +86,20 @@ class _Blocks:
             raise
         finally:
             self.blocks.remove(mine)
+            self.ended += 1
             mine.note_end()
             # Not by a token: a framework may leave the block in another context.
             _blocks.set(tuple(each for each in _blocks.get() if each is not mine))
 
-    def refuse_left(self) -> None:
-        """Raise InFailedSqlTransaction if the calling task outlived a block that rolled back."""
-        found = _blocks.get()
-        if found and any(each.lock is self and each.was_left_by(self.caller()) for each in found):
-            raise InFailedSqlTransaction(ENDED)
+    def refuse_left(self, made: int) -> None:
+        """Raise InFailedSqlTransaction if the calling task outlived a block that rolled back.
+
+        `made`: how many blocks had ended when its client was made. A client that was made after the
+        end of the block has nothing to do with it: a pool gives its connection to others.
+        """
+        for each in _blocks.get():
+            if each.lock is self and each.end > made and each.was_left_by(self.caller()):
+                raise InFailedSqlTransaction(ENDED)
 
 
 class Block:
@@ -100,6 +108,7 @@ class Block:
     def __init__(self, lock: _Blocks) -> None:
         """Begin it, in this thread or task."""
         self.lock = lock
+        self.end = math.inf  # its number among the ends of blocks of this connection
         self._opener = lock.caller()
         self._only_inside = False  # only tasks that were started inside have it in their context
         self._rolled_back = False
@@ -111,6 +120,7 @@ class Block:
         The event loop ends a generator that is not read to its end, in another task: the opener
         then keeps the block in its context, and so do the tasks that the opener starts later.
         """
+        self.end = self.lock.ended
         self._only_inside = self.lock.caller() == self._opener and self in _blocks.get()
 
     def note_rollback(self) -> None:

@@ -136,6 +136,25 @@ async def test_transactions_that_cross_end_a_connection_that_close_would_put_bac
     assert orders.connection.closed
 
 
+async def test_task_left_of_a_rollback_inserts_over_a_client_that_it_makes_later(
+    dsn: str, new_orders: str, inserted: Callable[[], list[Any]]
+) -> None:
+    """A pool gives the connection of the block to it, as to others."""
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        ended = asyncio.Event()
+
+        async def insert() -> None:
+            await ended.wait()
+            await pgqpy.AsyncClient(connection).insert_event(new_orders, "later", None)
+
+        async with pgqpy.AsyncClient(connection).transaction() as transaction:
+            transaction.force_rollback = True
+            task = asyncio.create_task(insert())
+        ended.set()
+        await task
+    assert len(inserted()) == 1
+
+
 async def test_a_reader_that_is_closed_late_fails_no_transaction(
     dsn: str, queue: pgqpy.Client, inserted: Callable[[], list[Any]]
 ) -> None:

@@ -44,6 +44,7 @@ class AsyncCursors:
             raise TypeError(f"a psycopg AsyncConnection is needed, not {kind}: {how}")
         self.connection = connection
         self.exclusive = exclusive_async(connection)
+        self._made = self.exclusive.ended
         self._left_open: set[str] = set()
 
     def status(self) -> TransactionStatus:
@@ -77,7 +78,11 @@ class AsyncCursors:
         block, open_blocks = origin.block, self.exclusive.blocks
         if self.origin().depth < origin.depth or (block and block not in open_blocks):
             raise InFailedSqlTransaction(ENDED)
-        self.exclusive.refuse_left()
+        self.refuse_left()
+
+    def refuse_left(self) -> None:
+        """Raise InFailedSqlTransaction if a task calls that outlived a block of this client."""
+        self.exclusive.refuse_left(self._made)
 
     @asynccontextmanager
     async def locked(self, origin: CallOrigin | None = None) -> AsyncIterator[None]:

@@ -73,7 +73,7 @@ class Base:
         The connection may also be closed if the task is cancelled before it could send COMMIT or
         ROLLBACK. A call that was made in the block but not sent before its end raises
         InFailedSqlTransaction. After a rollback, so does each later call of a task that was started
-        in the block and still runs, or of one that it starts.
+        in the block and still runs, or of one that it starts, over a client made before its end.
         """
         lock, origin = self.runner.exclusive, self.runner.origin()
         block: Block | None = None

@@ -82,7 +82,7 @@ class Finisher:
     def finish(self, events: Iterable[tuple[int, int]]) -> list[Exception | None]:
         """Finish events, given with their batches; return an error, or None, for each."""
         self.runner.exclusive.refuse_in_copy()  # it would wait for a leader, who waits for COPY
-        self.runner.exclusive.refuse_left()  # another call could send it for this task
+        self.runner.refuse_left()  # another call could send it for this task
         call = _Call([_Finish(*event) for event in events])
         if self.runner.in_transaction():  # a shared statement could be sent after the rollback
             self._send(call.events)
