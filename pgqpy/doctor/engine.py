@@ -219,15 +219,16 @@ def judge_restored(rows: list[Row]) -> Iterator[Finding]:
 MOVED = """
     select queue_name from pgq.queue cross join pg_control_system() as cluster
     where queue_system_id <> cluster.system_identifier  -- null: the server hides it from the owner
+        or queue_table is distinct from to_regclass(queue_data_pfx)
     order by 1
 """
 
 
 def judge_moved(rows: list[Row]) -> Iterator[Finding]:
-    """Report queues from another cluster: what their events tell, the first tick finds out."""
+    """Report queues that no tick has checked since they were restored or moved."""
     for row in rows:
         name = row["queue_name"]
-        what = f"queue {name} comes from another cluster, and has not ticked in this one yet"
+        what = f"queue {name} was restored or comes from another cluster, and has not ticked since"
         remedy = f"{command('schema', 'repair', name)}: it does nothing where that is not needed"
         yield Finding("warn", "restored", what, remedy)
 

@@ -99,7 +99,7 @@ def test_doctor_warns_of_a_queue_that_has_not_ticked_since_it_was_moved(
     run("queue", "create", "restored")
     connection.execute("update pgq.queue set queue_system_id = 1")
     found = run("doctor").stdout
-    assert "queue restored comes from another cluster" in found
+    assert "queue restored was restored or comes from another cluster" in found
     assert "pgqpy schema repair restored" in found
     connection.execute("select pgq.tick_queue('restored')")
     assert "another cluster" not in run("doctor").stdout

@@ -184,6 +184,8 @@ def test_dump_and_restore_keep_what_waits_and_its_ids(own_server: EmbeddedServer
     )
     with closing(Database(own_server.dsn("restored"))) as db:
         wait_until(db.main, time)
+        assert move(db.main) == 0
+        assert db.main.deliver() == []  # the tick finds that the restore is sound
         assert move(db.main) == 2
         db.main.tick()
         assert [event.id for event in db.main.events(db.main.next())] == ids

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Session
 
 MOVED = "update pgq.queue set queue_system_id = 1"  # as if it came from another cluster
+RESTORED = "update pgq.queue set queue_table = 1"  # as if from a physical copy of this one
 LAST_TICK = """
     update pgq.tick set tick_snapshot = %s::text::txid_snapshot
      where tick_id = (select max(tick_id) from pgq.tick)
@@ -69,12 +70,13 @@ def test_producer_that_the_last_tick_takes_for_done_is_noticed(db: Database, tol
     assert db.main.drain("behind") == ["in progress"]
 
 
-def test_event_that_the_last_tick_takes_for_seen_is_noticed(db: Database) -> None:
+@pytest.mark.parametrize("told", [MOVED, RESTORED], ids=["other cluster", "same identifier"])
+def test_event_that_the_last_tick_takes_for_seen_is_noticed(db: Database, told: str) -> None:
     db.queue(consumers=("c", "behind"))
     db.main.insert("since the restore")
     after = _xid(db.main) + 1
     _last_tick(db, f"{after}:{after}:")
-    db.main.run(MOVED)
+    db.main.run(told)
     _expect_refusal_until_repaired(db, "since the restore")
 
 

@@ -94,7 +94,7 @@ MUTATIONS = {
         "check_tick_order",
         "where ev_id > $1 and txid_visible_in_snapshot(ev_txid, $2)",
         "where false",
-        moved.test_event_that_the_last_tick_takes_for_seen_is_noticed,
+        partial(moved.test_event_that_the_last_tick_takes_for_seen_is_noticed, told=moved.MOVED),
     ),
     "tick over events still to come": Mutation(
         "check_tick_order",
@@ -208,9 +208,21 @@ MUTATIONS = {
         "",
         restore.test_what_was_committed_comes_once_after_a_repair_and_the_rest_never,
     ),
+    "tell other clusters by the table alone": Mutation(
+        "is_moved",
+        "q.queue_system_id is distinct from pgq.system_identifier()",
+        "false",
+        partial(moved.test_event_that_the_last_tick_takes_for_seen_is_noticed, told=moved.MOVED),
+    ),
+    "tell restores by the cluster alone": Mutation(
+        "is_moved",
+        "q.queue_table is distinct from to_regclass(q.queue_data_pfx)",
+        "false",
+        partial(moved.test_event_that_the_last_tick_takes_for_seen_is_noticed, told=moved.RESTORED),
+    ),
     "read before anybody compared the ids": Mutation(
         "is_unchecked",
-        "q.queue_system_id is distinct from pgq.system_identifier()",
+        "pgq.is_moved(q)",
         "false",
         partial(
             unrepaired.test_backlog_of_a_restored_dump_is_not_read_until_repaired,

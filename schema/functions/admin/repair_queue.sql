@@ -153,7 +153,8 @@ begin
     update pgq.queue
        set queue_cur_table = 0, queue_low_tick = v_ticks[1], queue_switch_tick = v_ticks[1],
            queue_switch_time = now(), queue_switch_step1 = txid_current(),
-           queue_switch_step2 = txid_current(), queue_system_id = pgq.system_identifier()
+           queue_switch_step2 = txid_current(), queue_system_id = pgq.system_identifier(),
+           queue_table = to_regclass(queue_data_pfx)
      where queue_id = q.queue_id;
     return v_kept;
 end $$;

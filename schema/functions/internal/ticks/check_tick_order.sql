@@ -8,8 +8,8 @@
 -- which the snapshot of a tick lists. So xmin cannot have fallen either.
 --
 -- In a copy whose xids have grown past the last tick, the snapshots look right. So once after a
--- move to another cluster, which the system identifier tells, this function reads the rows. The
--- queue is damaged if one of these holds:
+-- move or a restore (see is_moved), this function reads the rows. The queue is damaged if one of
+-- these holds:
 -- - An event has an id beyond the last tick's and a txid that the last tick sees: it was inserted
 --   in between.
 -- - The transaction of an event or stage has not begun here, or is in progress: it is of another
@@ -21,7 +21,7 @@
 --
 -- A clean move (pg_upgrade, a restore where xids are larger) passes.
 --
--- Returns: whether the queue moved to this cluster, soundly, and no tick has marked it yet.
+-- Returns: whether the queue was moved or restored, soundly, and no tick has marked it yet.
 -- Raises: PQ012.
 -- Writes: nothing, takes no xid.
 create or replace function pgq.check_tick_order(
@@ -29,7 +29,7 @@ create or replace function pgq.check_tick_order(
 returns boolean language plpgsql as $$
 declare
     v_own constant bigint := pg_current_xact_id_if_assigned()::text::bigint;
-    v_moved constant boolean := pgq.system_identifier() is distinct from q.queue_system_id;
+    v_moved constant boolean := pgq.is_moved(q);
     v_damaged boolean;
 begin
     v_damaged := txid_snapshot_xmax(x_snapshot) < txid_snapshot_xmax(last.tick_snapshot);

@@ -76,7 +76,9 @@ begin
             perform pgq.raise_sequence_behind(q, 'events', last.tick_event_seq);
         end if;
         if pgq.check_tick_order(q, last, insert_tick.tick_snapshot) then
-            update pgq.queue set queue_system_id = pgq.system_identifier()
+            update pgq.queue
+               set queue_system_id = pgq.system_identifier(),
+                   queue_table = to_regclass(queue_data_pfx)
              where queue_id = i_queue_id;
         end if;
     end if;

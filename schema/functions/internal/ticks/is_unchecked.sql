@@ -7,7 +7,7 @@ create or replace function pgq.is_unchecked(q pgq.queue)
 returns boolean language plpgsql set enable_seqscan = off set enable_bitmapscan = off
 set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
 begin
-    return q.queue_system_id is distinct from pgq.system_identifier()
+    return pgq.is_moved(q)
         or coalesce(txid_snapshot_xmax(txid_current_snapshot()) < (
             select txid_snapshot_xmax(tick_snapshot) from pgq.tick
              where tick_queue = q.queue_id order by tick_id desc limit 1), false);
