@@ -11,12 +11,14 @@ declare
 begin
     perform pg_advisory_xact_lock(7366513, 2);
     loop
-        select relname into v_mark from pg_class
-         where relnamespace = to_regnamespace('pgq') and relkind = 'r'
-           and relname ~ '^truncation_[0-9]+$';
-        exit when not found;
         begin
-            execute format('lock table pgq.%I in access exclusive mode', v_mark);
+            for v_mark in
+                select relname from pg_class
+                 where relnamespace = to_regnamespace('pgq') and relkind = 'r'
+                   and relname ~ '^truncation_[0-9]+$' order by relname
+            loop
+                execute format('lock table pgq.%I in access exclusive mode', v_mark);
+            end loop;
             exit;
         exception when undefined_table then
             null;

@@ -129,3 +129,39 @@ def test_dump_that_has_its_locks_puts_a_compaction_off(db: Database) -> None:
     assert db.main.one("select pgq.compact_positions() or pgq.compact_ticks()") is False
     assert dump.one("select count(*) from pgq.subscription") == 1
     assert db.main.drain() == ["a", "b", "c", "d"], "nobody else is held up"
+
+
+RESTORED_OVER = "create table pgq.truncation_9 ()"  # what pg_restore --clean leaves
+MARKS = "select relname from pg_class where starts_with(relname, 'truncation')"
+
+
+@COMPACTIONS
+def test_mark_that_a_restore_has_left_goes_with_the_next_compaction(
+    db: Database, compact: str
+) -> None:
+    leave_a_batch_open(db)
+    db.main.run(RESTORED_OVER)
+    assert db.main.one(f"select pgq.{compact}()") is True
+    assert db.main.all(MARKS) == [("truncation_10",)]
+
+
+def test_queue_is_repaired_and_rotated_beside_a_mark_that_a_restore_has_left(db: Database) -> None:
+    db.queue()
+    db.main.insert("a")
+    db.main.run(RESTORED_OVER)
+    db.main.one("select pgq.repair_queue('q')")
+    assert db.main.all(MARKS) == [("truncation_10",)]
+    db.main.tick()
+    assert db.main.drain() == ["a"]
+    db.main.run(RESTORED_OVER)
+    for table in (1, 2, 0):
+        assert db.main.rotate() == table
+        db.main.tick()
+        db.main.drain()
+    assert db.main.all(MARKS) == [("truncation_11",)]
+
+
+def test_schema_is_upgraded_beside_a_mark_that_a_restore_has_left(db: Database) -> None:
+    db.main.run(RESTORED_OVER)
+    install(db.main.connection)
+    assert len(db.main.all(MARKS)) == 2

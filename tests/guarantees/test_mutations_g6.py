@@ -136,6 +136,15 @@ MUTATIONS = {
         "",
         partial(dump.test_dump_that_begins_beside_a_compaction_fails, compact="compact_positions"),
     ),
+    "leave a mark that a restore has left": Mutation(
+        "count_truncation",
+        "v_marks[2:]",
+        "v_marks[3:]",
+        partial(
+            dump.test_mark_that_a_restore_has_left_goes_with_the_next_compaction,
+            compact="compact_positions",
+        ),
+    ),
     "let a dump take a rotated table for empty": Mutation(
         "maint_rotate_tables_step1",
         "perform pgq.count_truncation();",

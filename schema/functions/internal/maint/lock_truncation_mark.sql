@@ -6,6 +6,8 @@
 -- count_truncation makes it fail. A dump that has its locks has locked this table, too: so the
 -- caller waits for it, or gives up.
 --
+-- A dump that was restored over an installation, by pg_restore --clean, has left a second one.
+--
 -- The caller has checked for READ COMMITTED: an older snapshot shows the old name for ever, and the
 -- loop would not end.
 --
@@ -13,13 +15,18 @@
 -- Writes: ACCESS EXCLUSIVE lock on pgq.truncation_N.
 create or replace function pgq.lock_truncation_mark()
 returns void language plpgsql as $$
+declare
+    v_mark text;
 begin
     loop
         begin
-            execute format('lock table pgq.%I in access exclusive mode', (
+            for v_mark in
                 select relname from pg_class
                  where relnamespace = 'pgq'::regnamespace and relkind = 'r'
-                   and relname ~ '^truncation_[0-9]+$'));
+                   and relname ~ '^truncation_[0-9]+$' order by relname
+            loop
+                execute format('lock table pgq.%I in access exclusive mode', v_mark);
+            end loop;
             return;
         exception when undefined_table then  -- another session was faster, and renamed it
             null;
