@@ -39,6 +39,9 @@ ANSWERS = {
     "select last_tick_id from pgq.get_queue_info('q')": 5,
     "select pgq.slowest_tick(1)": 1,
     "select pgq.maint_ticks('q')": 0,
+    "select replay_tick from pgq.begin_replay('q', 'c', 'all', '-infinity', 'infinity')": 0,
+    "select count(*) from pgq.get_parked_keys(1, array['key'])": 0,
+    "select pgq.drop_queue('q', true)": 1,
 }
 ONLY_FRESH = {
     "select tick_id from pgq.tick_queue('q')": 6,

@@ -10,10 +10,11 @@
 --
 -- Returns: 1. The form without x_force returns null for null.
 -- Raises: PQ001; PQ008 it has consumers or cron entries; 2BP01 other objects depend on the queue's
---   tables or sequences; 55P03 as lock_queue.
--- Writes: as lock_queue; delete pgq.queue, pgq.registration, pgq.position, pgq.retry_queue,
---   pgq.dead_event, pgq.parked, pgq.delayed_event, pgq.skipped_event, pgq.consumer, pgq.tick,
---   pgq.ledger, pgq.stage, pgq.dedup_key, pgq.cron; drop tables and sequences; create function.
+--   tables or sequences; 55P03 as lock_queue; 40001 as check_snapshot.
+-- Writes: as check_snapshot, lock_queue; delete pgq.queue, pgq.registration, pgq.position,
+--   pgq.retry_queue, pgq.dead_event, pgq.parked, pgq.delayed_event, pgq.skipped_event,
+--   pgq.consumer, pgq.tick, pgq.ledger, pgq.stage, pgq.dedup_key, pgq.cron; drop tables and
+--   sequences; create function.
 create or replace function pgq.drop_queue(x_queue_name text, x_force boolean)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off set client_min_messages = warning as $$
@@ -23,6 +24,7 @@ declare
     v_name text;
     v_dependents text;
 begin
+    perform pgq.check_snapshot();
     for v_turn in 1 .. 2 loop  -- check before the locks; again with them
         if v_turn = 2 then
             q := pgq.lock_queue(x_queue_name);

@@ -9,8 +9,8 @@
 -- Returns: the replay. An unfinished one with another i_asked is returned as it is: the caller
 --   compares.
 -- Raises: PQ002 not a subscriber; PQ009 a NULL; PQ017 the consumer reads ranges of ticks, which
---   have no retried events; PQ020 a subconsumer or a lane.
--- Writes: key share lock pgq.registration; insert or update pgq.replay.
+--   have no retried events; PQ020 a subconsumer or a lane; 40001 as check_snapshot.
+-- Writes: key share lock pgq.registration; insert or update pgq.replay; as check_snapshot.
 create or replace function pgq.begin_replay(
     i_queue_name text, i_consumer_name text, i_asked text, i_since timestamptz,
     i_until timestamptz, i_again boolean default false)
@@ -26,6 +26,7 @@ begin
             hint = 'for all events give the times -infinity and infinity';
     end if;
     perform from pgq.registration where sub_id = v_sub for key share;
+    perform pgq.check_snapshot();
     select * into p from pgq.current_position where sub_id = v_sub;
     if not found then  -- unregistered while we waited
         raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name

@@ -2,7 +2,8 @@
 -- are to be parked too, without being handled: see event_park. Of a batch of take_parked, whose
 -- keys are all parked: the keys of which an event has been parked again.
 -- Returns: the keys, each once; none if the batch is not known.
--- Writes: nothing.
+-- Raises: 40001 as check_snapshot.
+-- Writes: as check_snapshot.
 create or replace function pgq.get_parked_keys(x_batch_id bigint, x_keys text[])
 returns setof text language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -10,6 +11,9 @@ set max_parallel_workers_per_gather = 0 as $$
 declare
     p record;
 begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform pgq.check_snapshot();
+    end if;
     select coalesce(r.sub_parent, r.sub_id) as owner, b.pos_ids,
            b.pos_last_tick = b.pos_next_tick as is_parked into p
       from (select * from pgq.position where pos_batch = x_batch_id limit 1) b
