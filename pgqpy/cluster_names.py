@@ -21,11 +21,12 @@ class _AnyText(Loader):
         return bytes(data).decode(encoding, "backslashreplace")
 
 
-def reads_any_name(cursor: AnyCursor) -> AnyCursor:
+def read_any_name(cursor: AnyCursor) -> AnyCursor:
     r"""Let the cursor read m\xfcller where a text is not in the encoding of the connection.
 
-    All databases of a cluster share these names. The server stores each as its maker's database has
-    encoded it, and sends it as it is.
+    All databases of a cluster share these names. The server stores the bytes as the database of
+    their maker encoded them. A server in UTF8 sends them unchecked; in another encoding it converts
+    or checks them, and refuses those that are not valid.
     """
     for name in ("text", "name"):
         cursor.adapters.register_loader(name, _AnyText)

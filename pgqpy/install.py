@@ -11,6 +11,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, tuple_row
 
 from pgqpy.client.schema_owner import UNTRUSTED_OWNER, SchemaNotTrusted, not_trusted
+from pgqpy.cluster_names import read_any_name
 from pgqpy.dependents import foreign_objects
 from pgqpy.errors import InstallRefused, PgqError, SchemaMissing, SchemaTooNew
 from pgqpy.manifest import execute_sql, place, preflight_sql, shipped_version
@@ -137,7 +138,7 @@ def upgrade(connection: Connection[Any]) -> int:
 
 def status(connection: Connection[Any]) -> Status:
     """Return the state of the database; change nothing and call no untrusted code."""
-    with connection.cursor(row_factory=dict_row) as cursor:
+    with read_any_name(connection.cursor(row_factory=dict_row)) as cursor:
         row = cursor.execute(_STATUS, [list(ROLES)]).fetchone() or {}
     ours, queues, untrusted = row.pop("ours"), row.pop("has_queues"), row.pop("untrusted")
     # Reading another role's table runs that role's code: the casts of its column types.
@@ -156,7 +157,7 @@ def status(connection: Connection[Any]) -> Status:
         queues=count,
         roles=roles,
         missing_roles=missing,
-        untrusted=not_trusted(**untrusted) if untrusted else None,
+        untrusted=not_trusted(*untrusted) if untrusted else None,
     )
 
 
@@ -277,7 +278,8 @@ _STATUS: LiteralString = f"""
         n.oid is not null as schema_exists, pg_get_userbyid(n.nspowner)::text as owner,
         array(select rolname::text from pg_roles where rolname = any(%s) order by 1) as roles,
         'installation' = any(plain.names) as ours, 'queue' = any(plain.names) as has_queues,
-        (select row_to_json(found) from ({UNTRUSTED_OWNER}) found) as untrusted
+        (select array[object, owner, "user", database, nullif(whole::text, 'false')]
+         from ({UNTRUSTED_OWNER}) found) as untrusted
     from (select 1) as one left join pg_namespace n on n.nspname = 'pgq'
     -- another role's view would run that role's code with the reader's rights
     cross join lateral (select array(select relname::text from pg_class where relnamespace = n.oid

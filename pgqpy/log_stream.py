@@ -73,13 +73,13 @@ class LogStream:
             except OSError:  # nobody reads, or the reader has gone
                 self._lost += 1
 
-    def replaces_stderr(self) -> LogStream:
+    def replace_stderr(self) -> LogStream:
         """Write here what others write to sys.stderr: warnings, tracebacks of threads, print().
 
         Where nothing has to wait, such as for a file, sys.stderr stays what it is.
         """
         if self._stream is not None and _waiting_descriptor(self._stream) is not None:
-            octets = _Bytes(self, self._stream, self._encoding)
+            octets = _LogBytes(self, self._stream, self._encoding)
             sys.stderr = io.TextIOWrapper(
                 octets, self._encoding, "backslashreplace", line_buffering=True
             )
@@ -137,11 +137,14 @@ class LogStream:
         return os.write(descriptor, piece)
 
 
-class _Bytes(io.RawIOBase):
-    """What a text stream encodes, for a LogStream: each write is an entry of it."""
+class _LogBytes(io.RawIOBase):
+    """The bytes under the text stream in place of sys.stderr: each write is an entry of the log."""
+
+    name = "<stderr>"
 
     def __init__(self, log: LogStream, stream: TextIO, encoding: str) -> None:
-        self._log, self._stream, self._encoding = log, stream, encoding
+        self.log = log
+        self._stream, self._encoding = stream, encoding
 
     def writable(self) -> bool:
         return True
@@ -154,8 +157,14 @@ class _Bytes(io.RawIOBase):
 
     def write(self, data: Buffer) -> int:
         octets = bytes(data)
-        self._log.write(octets.decode(self._encoding, "backslashreplace"))
+        self.log.write(octets.decode(self._encoding, "backslashreplace"))
         return len(octets)
+
+
+def stderr_log(notice: Callable[[int], str]) -> LogStream:
+    """Return the log that has replaced sys.stderr, else a new one over it."""
+    below = getattr(sys.stderr, "buffer", None)
+    return below.log if isinstance(below, _LogBytes) else LogStream(sys.stderr, notice)
 
 
 def _waiting_descriptor(stream: TextIO) -> int | None:

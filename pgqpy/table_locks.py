@@ -15,7 +15,7 @@ import psycopg
 from psycopg.errors import LockNotAvailable
 from psycopg.rows import tuple_row
 
-from pgqpy.cluster_names import reads_any_name
+from pgqpy.cluster_names import read_any_name
 from pgqpy.errors import PgqError
 from pgqpy.locks import Holder
 
@@ -152,7 +152,7 @@ def find_blockages(connection: Connection[Any], *, refused: bool) -> list[Blocka
 
     `refused`: a statement was just refused for a lock. Else only waits of two seconds count.
     """
-    with reads_any_name(connection.cursor(row_factory=tuple_row)) as cursor:
+    with read_any_name(connection.cursor(row_factory=tuple_row)) as cursor:
         rows = cursor.execute(CATALOGUE_BLOCKAGES, [refused]).fetchall()
         if not rows:  # else this query may wait for a catalogue
             rows = cursor.execute(BLOCKAGES, [refused]).fetchall()

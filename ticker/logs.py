@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -11,7 +10,7 @@ import psycopg
 import structlog
 
 from pgqpy.log_format import LEVELS, lost_entries, renderers
-from pgqpy.log_stream import LogStream
+from pgqpy.log_stream import stderr_log
 from pgqpy.table_locks import TableLocked
 from pgqpy.texts import printable
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from prometheus_client import Counter
     from structlog.typing import FilteringBoundLogger
 
+    from pgqpy.log_stream import LogStream
     from pgqpy.records import StalledInfo
     from pgqpy.ticker.cron import Fired
     from pgqpy.ticker.maintenance import Maintained, Moved
@@ -61,7 +61,7 @@ def make_logger(settings: TickerSettings) -> FilteringBoundLogger:
     Nothing global is configured: the daemon may run inside an application.
     """
     logger: FilteringBoundLogger = structlog.wrap_logger(
-        _Printer(LogStream(sys.stderr, lost_entries(settings.log_format))),
+        _Printer(stderr_log(lost_entries(settings.log_format))),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),

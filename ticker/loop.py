@@ -20,7 +20,7 @@ from tenacity import (
 )
 
 from pgqpy import locks, table_locks
-from pgqpy.cluster_names import reads_any_name
+from pgqpy.cluster_names import read_any_name
 from pgqpy.errors import PgqError
 from pgqpy.ticker.due_ticks import DueTicks
 from pgqpy.ticker.last_ticks import LastTicks
@@ -276,7 +276,7 @@ class SkippedQueues:
             return NOTHING
         self._next = now + self._period
         found = {}
-        cursor = reads_any_name(connection.cursor())
+        cursor = read_any_name(connection.cursor())
         for name, queue_id, *fields in cursor.execute(SKIPPED).fetchall():
             holder = locks.Holder(*fields)
             found[name] = PgqError(

@@ -69,7 +69,7 @@ class Duty:
                 complete = self.run(client) is not False
         except Exception as exc:  # noqa: BLE001  # a failing duty never stops the timer
             self._disconnect()
-            self.failed(exc)
+            self.report_failure(exc)
         else:
             report.forget(self.name)
             if health.role == "active":
@@ -79,8 +79,8 @@ class Duty:
         finally:
             health.running.pop(self.name, None)
 
-    def failed(self, exc: Exception) -> None:
-        """Report a run that failed. While the loop reconnects, it does so: one line is enough."""
+    def report_failure(self, exc: Exception) -> None:
+        """Report a run that failed; while the loop reconnects, it is the loop that reports."""
         health = self.database.health
         if health.role == "active" and not self.database.sessions.breaking:
             health.duty_ran(self.name, failed=True)
@@ -98,17 +98,17 @@ class Duty:
 
 
 class Every(BaseTrigger):  # type: ignore[misc]  # it has no types
-    """Fires each `period` seconds. What was missed is fired once, and costs nothing.
+    """Fires every `period` seconds; all missed times are one run.
 
-    APScheduler asks for each missed time before it makes one run of them, also after a clock was
-    set forward by a year. IntervalTrigger names them all.
+    APScheduler's IntervalTrigger lists each missed time: 31 million, if the period is a second and
+    the clock was set forward by a year.
     """
 
     def __init__(self, period: float) -> None:
         self._period = timedelta(seconds=period)
 
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
-        """Return the time after the previous one, a period from now if that has passed."""
+        """Return a period after the previous time; if that has passed, a period from now."""
         time_after = (previous_fire_time or now) + self._period
         return time_after if time_after > now else now + self._period
 
@@ -139,7 +139,6 @@ class Timers:
                 Every(duty.period),
                 args=[duty],
                 next_run_time=first,
-                coalesce=True,  # a missed time and the next one, which has come meanwhile
                 misfire_grace_time=None,
             )
         self._scheduler.start()
@@ -166,7 +165,7 @@ class Timers:
             try:
                 thread.start()
             except RuntimeError as exc:  # no thread can be started: APScheduler would only log it
-                duty.failed(exc)
+                duty.report_failure(exc)
             else:
                 self._threads[duty] = thread
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pgqpy import locks
 from pgqpy.client.schema_guard import check_schema
-from pgqpy.cluster_names import reads_any_name
+from pgqpy.cluster_names import read_any_name
 from pgqpy.ticker.last_ticks import LastTicks
 from pgqpy.ticker.statements import QUEUES
 
@@ -109,7 +109,7 @@ class Standby:
         return {(name, row[0] if row else None) for name in found}
 
     def _holder(self) -> locks.Holder | None:
-        cursor = reads_any_name(self._connection.cursor())
+        cursor = read_any_name(self._connection.cursor())
         row = cursor.execute(locks.HOLDER, (locks.ENGINE, locks.TICKING)).fetchone()
         return None if row is None else locks.Holder(*row)
 

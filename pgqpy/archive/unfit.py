@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from psycopg.rows import tuple_row
 
+from pgqpy.cluster_names import read_any_name
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -103,7 +105,7 @@ def find_unfit(connection: Connection[Any], schema: str, table: str) -> str | No
 
     The caller holds a lock on the table, so that no trigger, rule or partition is added.
     """
-    with connection.cursor(row_factory=tuple_row) as cursor:
+    with read_any_name(connection.cursor(row_factory=tuple_row)) as cursor:
         unfit = cursor.execute(UNFIT, (schema, table)).fetchone()
     if unfit is None:  # its schema was renamed, and may get its name back before the INSERT
         return f"{schema}.{table} was taken away at this moment"

@@ -106,7 +106,7 @@ def log_to_stderr(log_format: str, log_level: str) -> None:
             _bound_traceback,
         ],
     )
-    stream = LogStream(sys.stderr, lost_entries(log_format)).replaces_stderr()
+    stream = LogStream(sys.stderr, lost_entries(log_format)).replace_stderr()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
     logging.basicConfig(level=LEVELS[log_level], handlers=[handler])

@@ -12,7 +12,7 @@ import click
 import psycopg
 
 from pgqpy.errors import PgqError
-from pgqpy.log_stream import LogStream
+from pgqpy.log_stream import stderr_log
 from pgqpy.texts import READ_ONLY, escaped, printable
 
 if TYPE_CHECKING:
@@ -163,4 +163,4 @@ def _broken_pipe() -> int:
 
 def _say(text: str) -> None:
     # Standard error may have no reader any more, and the parent process waits for this one's end.
-    LogStream(sys.stderr, str).write(f"{redact(text)}\n")
+    stderr_log(str).write(f"{redact(text)}\n")

@@ -46,7 +46,7 @@ def run(target: Target, /, dsns: tuple[str, ...], **options: Any) -> int:
 
     set_options = {name: value for name, value in options.items() if value is not None}
     settings = TickerSettings(**set_options, **_databases(target, dsns))
-    LogStream(sys.stderr, lost_entries(settings.log_format)).replaces_stderr()
+    LogStream(sys.stderr, lost_entries(settings.log_format)).replace_stderr()
     return run_ticker(settings)
 
 

@@ -10,7 +10,7 @@ from pgqpy import locks
 from pgqpy.cli import failures
 from pgqpy.cli.options import Target
 from pgqpy.cli.output import show_rows
-from pgqpy.cluster_names import reads_any_name
+from pgqpy.cluster_names import read_any_name
 from pgqpy.ticker.session import label
 from pgqpy.watch.read import SKIPPED
 from pgqpy.watch.states import tick_state
@@ -70,7 +70,7 @@ def _database(dsn: str) -> Iterator[Row]:
 def _queues(client: Client) -> Iterator[Row]:
     infos = client.get_queue_info()
     run = client.connection.execute
-    cursor = reads_any_name(client.connection.cursor())
+    cursor = read_any_name(client.connection.cursor())
     found = cursor.execute(locks.HOLDER, [locks.ENGINE, locks.TICKING]).fetchone()
     holder = locks.Holder(*found) if found else None
     pid = holder.pid if holder else None

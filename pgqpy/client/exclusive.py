@@ -91,14 +91,14 @@ class _Blocks:
             # Not by a token: a framework may leave the block in another context.
             _blocks.set(tuple(each for each in _blocks.get() if each is not mine))
 
-    def refuse_left(self, made: int) -> None:
+    def refuse_left(self, ended_before: int) -> None:
         """Raise InFailedSqlTransaction if the calling task outlived a block that rolled back.
 
-        `made`: how many blocks had ended when its client was made. A client that was made after the
-        end of the block has nothing to do with it: a pool gives its connection to others.
+        `ended_before`: how many blocks of the connection had ended when the client was made. Later
+        clients are not refused: a pool gives the connection to others.
         """
         for each in _blocks.get():
-            if each.lock is self and each.end > made and each.was_left_by(self.caller()):
+            if each.lock is self and each.end > ended_before and each.was_left_by(self.caller()):
                 raise InFailedSqlTransaction(ENDED)
 
 
@@ -108,7 +108,8 @@ class Block:
     def __init__(self, lock: _Blocks) -> None:
         """Begin it, in this thread or task."""
         self.lock = lock
-        self.end = math.inf  # its number among the ends of blocks of this connection
+        # How many blocks of this connection had ended with it; inf: it is open.
+        self.end = math.inf
         self._opener = lock.caller()
         self._only_inside = False  # only tasks that were started inside have it in their context
         self._rolled_back = False

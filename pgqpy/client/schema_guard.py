@@ -9,6 +9,7 @@ from psycopg.errors import InvalidTextRepresentation
 
 from pgqpy.calls import Call
 from pgqpy.client.schema_owner import SCHEMA_AND_UNTRUSTED, not_trusted
+from pgqpy.cluster_names import read_any_name
 from pgqpy.errors import SchemaMissing, SchemaReplaced
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ class SchemaGuard:
     @classmethod
     def look(cls, connection: Connection[Any]) -> SchemaGuard:
         """Look at the owners of schema pgq. Raises SchemaMissing, SchemaNotTrusted."""
-        return cls(connection.execute(SCHEMA_AND_UNTRUSTED).fetchone())
+        cursor = read_any_name(connection.cursor())
+        return cls(cursor.execute(SCHEMA_AND_UNTRUSTED).fetchone())
 
 
 def check_schema(client: Client) -> None:

@@ -12,7 +12,7 @@ from psycopg import errors
 from psycopg.rows import dict_row
 
 from pgqpy import locks
-from pgqpy.cluster_names import reads_any_name
+from pgqpy.cluster_names import read_any_name
 from pgqpy.errors import NotSupported, SchemaMissing
 from pgqpy.watch.snapshot import COUNTED
 
@@ -95,7 +95,7 @@ def read(client: Client) -> Found:
     named |= {(each.queue_name, each.last_tick) for each in consumers}
     ticks = [each for each in named if each[1] is not None]
     seqs = run(TICKS, [[name for name, _ in ticks], [tick for _, tick in ticks]]).fetchall()
-    with reads_any_name(client.connection.cursor(row_factory=dict_row)) as cursor:
+    with read_any_name(client.connection.cursor(row_factory=dict_row)) as cursor:
         tickers = cursor.execute(TICKERS).fetchall()
     ((has_pgqd,),) = run(EXTENSION).fetchall()
     return Found(

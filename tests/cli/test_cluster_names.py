@@ -13,6 +13,7 @@ import pytest
 import pgqpy
 from pgqpy.consumers import Consumer
 from pgqpy.errors import ConsumerRunning
+from pgqpy.install import status
 from pgqpy.table_locks import find_blockages
 from pgqpy.ticker import Ticker
 from pgqpy.ticker.loop import SkippedQueues
@@ -26,6 +27,11 @@ from tests.support.servers import Server
 from tests.support.waiting import eventually
 
 SHOWN = r"m\xfcller"
+WITH_ITS_NAME = """
+    do $$ begin
+        execute format('{} %I', (select rolname from pg_roles where rolname like 'm%ller'));
+    end $$
+"""
 
 
 @pytest.fixture
@@ -46,7 +52,9 @@ def guest(connection: Connection, latin1: Connection, connect: Connect) -> Itera
     latin1.execute("drop role müller")
 
 
-def test_doctor_names_a_transaction_of_such_a_role(examine: Examine, guest: Connection) -> None:
+def test_doctor_names_a_transaction_of_a_role_named_in_latin1(
+    examine: Examine, guest: Connection
+) -> None:
     guest.execute("begin; select pg_current_xact_id()")
     assert f"user {SHOWN}" in examine()[1]["transaction"][1]
 
@@ -61,7 +69,7 @@ def test_doctor_names_a_prepared_transaction_of_another_database(
         latin1.execute("rollback prepared 'müller'")
 
 
-def test_doctor_names_such_a_role_that_may_hold_up_a_consumer(
+def test_doctor_names_a_role_named_in_latin1_that_may_hold_up_a_consumer(
     examine: Examine, client: pgqpy.Client, connection: Connection, guest: Connection
 ) -> None:
     client.create_queue("orders")
@@ -73,8 +81,8 @@ def test_doctor_names_such_a_role_that_may_hold_up_a_consumer(
     assert f"role {SHOWN}" in examine()[1]["running"][1]
 
 
-def test_tickers_name_such_a_role_that_holds_their_locks(
-    run: Run, dsn: str, client: pgqpy.Client, connection: Connection, guest: Connection
+def test_ticker_names_a_role_named_in_latin1_whose_lock_it_skips(
+    client: pgqpy.Client, connection: Connection, guest: Connection
 ) -> None:
     client.create_queue("orders")
     guest.execute("select pg_advisory_lock(7366515, queue_id) from pgq.queue")
@@ -82,18 +90,49 @@ def test_tickers_name_such_a_role_that_holds_their_locks(
     skipped.check(connection, 1.0)
     (failure,) = skipped.check(connection, 2.0).failures
     assert f"role {SHOWN}" in str(failure.error)
+
+
+def test_standby_names_a_role_named_in_latin1_that_keeps_it_waiting(
+    dsn: str, guest: Connection
+) -> None:
     guest.execute("select pg_advisory_lock(7366513, 0)")
-    assert f"role {SHOWN}" in run("ticker", "status", "--json").stdout.replace("\\\\", "\\")
-    assert run("top", "--once").exit_code == 0
     ticker = Ticker(TickerSettings(dsns=(dsn,)))
     ticker.start()
     try:
-        eventually(lambda: f"role {SHOWN}" in str(ticker.health()).replace("\\\\", "\\"))
+        eventually(lambda: ascii(SHOWN)[1:-1] in str(ticker.health()))
     finally:
         ticker.stop()
 
 
-def test_consumer_names_such_a_role_that_holds_its_lock(
+@pytest.mark.parametrize("command", [("ticker", "status"), ("top", "--once")])
+def test_commands_show_a_role_named_in_latin1_that_holds_the_lock_of_tickers(
+    run: Run, client: pgqpy.Client, guest: Connection, command: tuple[str, ...]
+) -> None:
+    client.create_queue("orders")
+    guest.execute("select pg_advisory_lock(7366513, 0)")
+    assert SHOWN in run(*command).stdout
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_schema_of_a_role_named_in_latin1_is_used_only_if_it_is_trusted(
+    run: Run, connection: Connection, guest: Connection, trusted: bool
+) -> None:
+    what = ("schema pgq", f"database {connection.info.dbname}")[: 1 + trusted]
+    for each in what:
+        connection.execute(WITH_ITS_NAME.format(f"alter {each} owner to").encode())
+    try:
+        found = status(connection)
+        result = run("queue", "list")
+    finally:
+        for each in what:
+            connection.execute(f"alter {each} owner to current_user".encode())
+    assert found.owner == SHOWN
+    assert (found.untrusted is None) == trusted
+    assert result.exit_code == (not trusted)
+    assert (SHOWN in result.stderr) == (not trusted)
+
+
+def test_consumer_names_a_role_named_in_latin1_that_holds_its_lock(
     dsn: str, client: pgqpy.Client, guest: Connection
 ) -> None:
     client.create_queue("orders")
@@ -111,7 +150,9 @@ def test_consumer_names_such_a_role_that_holds_its_lock(
     assert f"role {SHOWN}" in str(caught.value)
 
 
-def test_refused_lock_names_such_a_role(connection: Connection, guest: Connection) -> None:
+def test_refused_lock_names_a_role_named_in_latin1(
+    connection: Connection, guest: Connection
+) -> None:
     connection.execute("grant all on pgq.tick to public")
     guest.execute("begin; lock table pgq.tick in access exclusive mode")
     try:
@@ -130,9 +171,26 @@ NOT_STORED = (
 
 
 @pytest.mark.parametrize("call", NOT_STORED)
-def test_name_of_such_a_role_is_not_stored(
+def test_name_of_a_role_named_in_latin1_is_not_stored(
     client: pgqpy.Client, guest: Connection, call: str
 ) -> None:
     client.create_queue("orders")
     with refused("PQ009"):
         guest.execute(f"select pgq.{call}".encode())
+
+
+@pytest.mark.parametrize("call", NOT_STORED)
+def test_name_of_a_role_is_not_stored_in_sql_ascii_if_it_is_no_utf8(
+    server: Server, latin1: Connection, connect: Connect, call: str
+) -> None:
+    with encoded_database(server, "SQL_ASCII") as dsn:
+        with pgqpy.connect(dsn) as client:
+            client.create_queue("orders")
+        latin1.execute("create role müller login in role pgq_writer, pgq_dashboard")
+        try:
+            with connect(dsn) as session:
+                session.execute(WITH_ITS_NAME.format("set role").encode())
+                with refused("PQ009"):
+                    session.execute(f"select pgq.{call}".encode())
+        finally:
+            latin1.execute("drop role müller")

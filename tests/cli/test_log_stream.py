@@ -179,7 +179,7 @@ def test_what_is_printed_on_standard_error_is_lost_and_counted_too(
     reader, writer = ends
     text = io.TextIOWrapper(io.FileIO(writer, "w", closefd=False), encoding="latin-1")
     monkeypatch.setattr("sys.stderr", text)
-    LogStream(text, "{} lost".format).replaces_stderr()
+    LogStream(text, "{} lost".format).replace_stderr()
     filled = fill(writer)
     sys.stderr.write("lost\n")
     read(reader, filled)
@@ -196,7 +196,7 @@ def test_standard_error_that_is_a_file_stays_what_it_is(
 ) -> None:
     with (tmp_path / "log").open("w") as file:
         monkeypatch.setattr("sys.stderr", file)
-        LogStream(file, "{} lost".format).replaces_stderr()
+        LogStream(file, "{} lost".format).replace_stderr()
         assert sys.stderr is file
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guarantees.receivers import add, data, done, end, filled, receive
-from tests.guarantees.sessions import refused
+from tests.guarantees.sessions import RR, SERIALIZABLE, refused
 from tests.guarantees.workers import Worker, workers
 
 if TYPE_CHECKING:
@@ -101,3 +101,19 @@ def test_event_and_its_retried_copy_are_one_message(db: Database) -> None:
     assert [(each.data, each.attempt) for each in leased] == [("a", 2), ("b", 1)]
     assert done(db.main, *leased) == 1
     assert data(receive(db.main)) == []
+
+
+@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
+def test_part_keeps_an_extension_that_its_snapshot_does_not_see(
+    db: Database, isolation: str
+) -> None:
+    one, other = workers(db, "")
+    add(db, "ab")
+    batch = one.take(lease="1 minute")
+    first, _ = one.session.events(batch)
+    one.session.begin(isolation)
+    assert other.session.one("select pgq.touch_batch(%s, '1 hour')", batch) == 1
+    with refused("40001"):
+        one.session.one("select pgq.finish_part(%s, %s)", batch, first.id)
+    one.session.rollback()
+    assert one.data(batch) == ["a", "b"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 from contextlib import redirect_stderr
 from threading import Thread
 
@@ -13,10 +15,21 @@ import structlog
 from pgqpy import log_stream
 from pgqpy.ticker import Ticker
 from pgqpy.ticker.settings import TickerSettings
-from tests.support.unread import fill
+from tests.support.unread import fill, fill_stderr
 from tests.support.waiting import eventually
 from tests.ticker.test_mover import delivered
 
+WITH_A_THREAD = """
+import sys, threading
+from pgqpy.cli.app import main
+
+def fails():
+    sys.stdin.readline()
+    raise ValueError
+
+threading.Thread(target=fails).start()
+main(["ticker", "run"])
+"""
 OTHER_SESSIONS = """
     select count(pg_terminate_backend(pid)) from pg_stat_activity
     where datname = current_database() and application_name = 'pgqpy ticker'
@@ -81,3 +94,26 @@ def test_ticker_whose_log_raises_ticks_and_moves(dsn, client, connection, queue)
         assert_goes_on(client, connection)
     finally:
         ticker.stop()
+
+
+def test_ticker_whose_standard_error_nobody_reads_outlives_the_traceback_of_a_thread(
+    dsn, client, queue
+):
+    process = subprocess.Popen(
+        [sys.executable, "-c", WITH_A_THREAD],
+        env={**os.environ, "PGQPY_DSN": dsn},
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert_ticks_and_moves(client)
+        fill_stderr(process.pid)
+        assert process.stdin is not None
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        assert_ticks_and_moves(client)
+        process.terminate()
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.communicate()

@@ -44,7 +44,7 @@ class AsyncCursors:
             raise TypeError(f"a psycopg AsyncConnection is needed, not {kind}: {how}")
         self.connection = connection
         self.exclusive = exclusive_async(connection)
-        self._made = self.exclusive.ended
+        self._ended_before = self.exclusive.ended  # blocks, when this client was made
         self._left_open: set[str] = set()
 
     def status(self) -> TransactionStatus:
@@ -81,8 +81,11 @@ class AsyncCursors:
         self.refuse_left()
 
     def refuse_left(self) -> None:
-        """Raise InFailedSqlTransaction if a task calls that outlived a block of this client."""
-        self.exclusive.refuse_left(self._made)
+        """Raise InFailedSqlTransaction if the calling task outlived a block that rolled back.
+
+        Only a block counts that ended after this client was made.
+        """
+        self.exclusive.refuse_left(self._ended_before)
 
     @asynccontextmanager
     async def locked(self, origin: CallOrigin | None = None) -> AsyncIterator[None]:

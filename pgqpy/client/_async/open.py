@@ -12,6 +12,7 @@ from pgqpy.client.dsn import connect_parameters, connection_failed
 from pgqpy.client.schema_guard import SchemaGuard
 from pgqpy.client.schema_owner import SCHEMA_AND_UNTRUSTED
 from pgqpy.client.session_settings import ISOLATION, READ_COMMITTED, set_query
+from pgqpy.cluster_names import read_any_name
 from pgqpy.errors import ConnectionFailed
 from pgqpy.table_locks import LOOK_ELSEWHERE
 
@@ -122,7 +123,8 @@ async def _set_up(
     timeout = f"set local lock_timeout = '{LOCK_TIMEOUT}'"
     text = f"begin isolation level read committed; {timeout}; {query}; {owners}; commit"
     try:
-        cursor = await connection.execute(text.encode(), prepare=False)
+        cursor = read_any_name(connection.cursor())
+        await cursor.execute(text.encode(), prepare=False)
     except LockNotAvailable as exc:
         raise ConnectionFailed(f"all wait for a system catalogue: {LOOK_ELSEWHERE}") from exc
     cursor.nextset()

@@ -73,7 +73,8 @@ class Base:
         The connection may also be closed if the task is cancelled before it could send COMMIT or
         ROLLBACK. A call that was made in the block but not sent before its end raises
         InFailedSqlTransaction. After a rollback, so does each later call of a task that was started
-        in the block and still runs, or of one that it starts, over a client made before its end.
+        in the block and still runs, or of one that it starts, unless its client was made after the
+        end of the block.
         """
         lock, origin = self.runner.exclusive, self.runner.origin()
         block: Block | None = None

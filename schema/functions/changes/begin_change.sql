@@ -5,7 +5,7 @@
 --   characters of JSON that every program can read; leave payloads out, because whoever may list
 --   changes sees them. i_user_name: the user, as the program knows him, at most 200 characters.
 -- Returns: the id for end_change.
--- Raises: PQ009.
+-- Raises: PQ009, also as check_role_name.
 -- Writes: insert pgq.change.
 create or replace function pgq.begin_change(
     i_action text, i_queue_name text default null, i_consumer_name text default null,

@@ -2,7 +2,7 @@
 -- others. The batch is not in the order of its ids. A client that reads it in another order than
 -- that of pos_ids would lose what stands before x_up_to there.
 -- Parameters: p: the position, locked by the caller. x_up_to, x_done: as in finish_part.
--- Raises: PQ009 an id is not in the batch.
+-- Raises: PQ009 an id is not in the batch; 40001 as move_position.
 -- Writes: insert pgq.position; as remove_parked.
 create or replace function pgq.finish_parked_part(
     p pgq.position, x_up_to bigint, x_done bigint[])

@@ -3,15 +3,14 @@
 -- REPEATABLE READ caller has the lock too, but its snapshot may be older than the position that the
 -- previous holder wrote. Then the unique pos_no is taken, unless maint_positions has deleted that
 -- row since. maint_positions deletes the rows before it too, so this function locks row x_pos_no,
--- which fails if it is gone. A batch that stays open keeps the columns that touch_batch and
--- uncount_end update in place: then the lock also fails if they did so after the snapshot.
+-- which fails if it is gone.
 -- Parameters: x_pins: the ticks to keep beside the position's own; the pins before are dropped.
 --   x_from, x_done: what is finished of the open batch, see finish_part. The others: the columns
 --   of the same names, see pgq.position. A parameter that is left out is null in the new row: pass
 --   what the move keeps.
 -- Raises: 40001, another session moved this position, or extended the lease of its batch; roll back
 --   and call again.
--- Writes: insert pgq.position.
+-- Writes: insert pgq.position; outside READ COMMITTED a row lock there, too.
 create or replace function pgq.move_position(
     x_sub_id int, x_pos_no bigint, x_last_tick bigint, x_next_tick bigint, x_batch bigint,
     x_pins bigint[] default null, x_from bigint default null, x_done bigint[] default null,
@@ -24,6 +23,9 @@ begin
         if x_batch is null then
             perform from pgq.position where pos_sub = x_sub_id and pos_no = x_pos_no for key share;
         else
+            -- The new row copies columns that touch_batch and uncount_end update in place. KEY
+            -- SHARE passes over such an update; this lock fails if there was one since the
+            -- snapshot.
             perform from pgq.position where pos_sub = x_sub_id and pos_no = x_pos_no
                 for no key update;
         end if;

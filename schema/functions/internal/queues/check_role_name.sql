@@ -6,6 +6,7 @@
 create or replace function pgq.check_role_name()
 returns void language plpgsql stable as $$
 begin
+    -- convert_to checks the bytes by the database's encoding; in SQL_ASCII only convert_from does.
     perform convert_from(
         convert_to(concat(session_user, ' ', current_setting('role')), 'SQL_ASCII'),
         replace(getdatabaseencoding(), 'SQL_ASCII', 'UTF8'));

@@ -8,7 +8,7 @@
 -- The caller has read the ledger, or locked its row, before this call. So what this function reads
 -- is not older than what the caller read.
 --
--- Raises: 42501; PQ009 as check_role_name: its name is stored.
+-- Raises: 42501 the name belongs to another role; PQ009 as check_role_name.
 -- Writes: nothing.
 create or replace function pgq.check_writer(i_queue_name text, i_queue_id int, i_writer text)
 returns void language plpgsql as $$
