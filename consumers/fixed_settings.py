@@ -49,7 +49,9 @@ def unfix(consumer: BaseConsumer) -> None:
 
 
 def _frozen(value: object) -> object:
-    """Return a copy of a list or dict, which cannot be changed in place."""
+    """Return a copy of a list or dict, which cannot be changed in place; of an enum, its text."""
     if isinstance(value, dict):
-        return MappingProxyType({key: _frozen(each) for key, each in value.items()})
-    return tuple(value) if isinstance(value, list) else value
+        return MappingProxyType({_frozen(key): _frozen(each) for key, each in value.items()})
+    if isinstance(value, str):
+        return "".join(value)
+    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value

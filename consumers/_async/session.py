@@ -11,6 +11,7 @@ from psycopg.errors import InvalidParameterValue, UndefinedObject
 
 from pgqpy.calls import Call, filters, lanes
 from pgqpy.client import AsyncClient, open_session_async
+from pgqpy.client.listening import channel
 from pgqpy.client.session_settings import PINNED, reset_statements
 from pgqpy.consumers._async.handler_connection import AsyncHandlerConnection
 from pgqpy.consumers.ending import end_connection
@@ -231,7 +232,8 @@ class AsyncSession:
         """Ask for a notification at every tick of the queue, unless a pooler shares the session."""
         if self.pooled:
             return
-        await self.connection.execute(sql.SQL("listen {}").format(sql.Identifier(f"pgq_{queue}")))
+        name = sql.Identifier(channel(queue))
+        await self.connection.execute(sql.SQL("listen {}").format(name))
 
     async def ping(self) -> None:
         """Send an empty query and read notifications. Raises psycopg's error if that fails."""

@@ -13,6 +13,7 @@ from psycopg import sql
 
 from pgqpy import browse
 from pgqpy.calls import read
+from pgqpy.client.listening import channel
 from pgqpy.consumers.connection_errors import is_loss
 from pgqpy.texts import describe
 
@@ -61,8 +62,8 @@ class Following:
 
     def events(self, client: Client) -> Generator[Event, None, None]:
         """Yield events over one connection, without end."""
-        channel = sql.Identifier(f"pgq_{self.queue}")
-        client.connection.execute(sql.SQL("listen {}").format(channel))
+        name = sql.Identifier(channel(self.queue))
+        client.connection.execute(sql.SQL("listen {}").format(name))
         while True:
             yield from self._new(client)
             for _ in client.connection.notifies(timeout=POLL_INTERVAL, stop_after=1):

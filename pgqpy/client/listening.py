@@ -194,6 +194,11 @@ class _Listener:
             self._receiver.recv(4096)
 
 
+def channel(queue: str) -> str:
+    """Return the channel that hears of the queue's ticks; of an enum's member by its value."""
+    return "pgq_" + queue  # format() of such a member is its name
+
+
 @contextmanager
 def woken_by_ticks(
     connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
@@ -210,7 +215,7 @@ def woken_by_ticks(
         if listener is None:
             listener = _started(dsn)
         if listener is not None:
-            listener.add(wake, f"pgq_{queue}")
+            listener.add(wake, channel(queue))
     try:
         yield
     finally:

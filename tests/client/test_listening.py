@@ -6,6 +6,7 @@ import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -17,6 +18,11 @@ from tests.support.waiting import eventually, eventually_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+
+class Name(str, Enum):
+    ORDERS = "orders"
+
 
 SESSIONS = """
     select pid from pg_stat_activity
@@ -63,7 +69,7 @@ def test_waits_of_several_clients_and_queues_share_one_connection(
         received = [
             threads.submit(client.receive, name, "billing", limit=1, wait=60)
             for client in clients
-            for name in ("orders", "orders", 'Odd "queue"')
+            for name in ("orders", Name.ORDERS, 'Odd "queue"')
         ]
         eventually(lambda: waits() == 6)
         (pid,) = eventually(sessions)

@@ -8,6 +8,7 @@ import itertools
 import threading
 import traceback
 from contextlib import contextmanager
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -59,6 +60,12 @@ def private(consumer: Any, name: str) -> Any:
     """Return an attribute that applications cannot shadow."""
     base = AsyncConsumer if isinstance(consumer, AsyncConsumer) else Consumer
     return getattr(consumer, f"_{base.__name__}__{name}")
+
+
+class Name(str, Enum):
+    """Names of queues, as some applications keep them."""
+
+    ORDERS = QUEUE
 
 
 class Queue:

@@ -8,7 +8,7 @@ import pytest
 
 from pgqpy.consumers import Retry
 from pgqpy.errors import QueueNotFound
-from tests.consumers.harness import CONSUMER, QUEUE, private
+from tests.consumers.harness import CONSUMER, QUEUE, Name, private
 from tests.support.waiting import eventually
 
 
@@ -38,9 +38,10 @@ def test_events_of_many_batches_come_once_each(queue, make):
     assert seen == [str(n) for n in range(5) for _ in range(2)]
 
 
-def test_a_tick_wakes_a_waiting_consumer_without_polling(queue, make):
+@pytest.mark.parametrize("name", [QUEUE, Name.ORDERS])
+def test_a_tick_wakes_a_waiting_consumer_without_polling(queue, make, name):
     seen = []
-    make.start(lambda event: seen.append(event.data), poll_interval=3600)
+    make.start(lambda event: seen.append(event.data), poll_interval=3600, queue=name)
     for text in ("a", "b", "c"):
         queue.insert(text)
         eventually(partial(seen.__contains__, text))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
+from enum import Enum
 
 import pytest
 
 from pgqpy.consumers import AsyncConsumer, Consumer, ConsumerSettings
+from pgqpy.consumers.fixed_settings import fix, unfix
 from pgqpy.consumers.settings import SETTINGS
 
 
@@ -75,6 +77,25 @@ def test_a_misspelt_key_method_is_refused(written):
 def test_times_may_be_timedeltas():
     consumer = Whole(retry_base=timedelta(seconds=2), retry_max=timedelta(minutes=1))
     assert (consumer.retry_policy.base, consumer.retry_policy.maximum) == (2, 60)
+
+
+class Word(str, Enum):
+    ORDERS, BILLING, EXTRA = "orders", "billing", "extra1"
+
+
+def test_members_of_an_enum_are_texts_while_it_runs():
+    class Billing(Whole):
+        queue, name, key = Word.ORDERS, Word.BILLING, Word.EXTRA
+        types, extras = [Word.ORDERS], {Word.EXTRA: (Word.ORDERS,)}
+
+    consumer = Billing()
+    fix(consumer, SETTINGS)
+    try:
+        assert f"{consumer.queue} {consumer.name} {consumer.key}" == "orders billing extra1"
+        assert f"{consumer.types} {dict(consumer.extras)}" == "('orders',) {'extra1': ('orders',)}"
+    finally:
+        unfix(consumer)
+    assert consumer.name is Word.BILLING
 
 
 def test_attributes_of_its_own_are_fine():
