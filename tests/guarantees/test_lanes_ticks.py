@@ -70,6 +70,22 @@ def test_merged_ticks_are_a_hundred_at_most(db: Database) -> None:
     assert len(run.drain()) == 10
 
 
+def test_lane_without_events_does_not_stay_behind_where_ticks_come_again_and_again(
+    db: Database,
+) -> None:
+    (one,) = runs(db, 1)
+    for number in range(3):
+        db.main.one(INSERT, str(number), "key")
+        db.main.tick()
+    behind = "select count(*) from pgq.current_position where pos_last_tick = 1 and sub_parent > 0"
+    assert one.drain() == [("key", "0"), ("key", "1"), ("key", "2")]
+    assert db.main.one(behind) == 3
+    db.main.run("update pgq.tick set tick_time = now() - interval '1 minute' where tick_id = 1")
+    db.main.run("update pgq.tick set tick_time = now() where tick_id > 1")
+    assert one.take() is None
+    assert db.main.one(behind) == 0
+
+
 def test_limits_hold_for_the_events_of_the_queue(db: Database) -> None:
     (run,) = runs(db, 1)
     ticked(db, 1)

@@ -4,6 +4,7 @@
 --
 -- Ticks without an event for the lane are skipped. While the last of them is young, its position
 -- stays: of eight lanes seven have nothing of a tick with one event, and would write all the same.
+-- But it does not stay for long, where ticks come again and again: it would seem to be behind.
 -- Parameters: v: the lane as it was seen. i_filter: what the consumer took then; null: all. The
 --   others as in take_lane.
 -- Returns: its position with the open batch; all null: there is no batch, or another run is faster.
@@ -18,6 +19,7 @@ set max_parallel_workers_per_gather = 0 as $$
 declare
     c_until constant timestamptz := pgq.lease_end(i_lease);
     c_soon constant interval := '0.5 seconds';
+    c_long constant interval := '10 seconds';
     s pgq.current_position;
     r record;
     v_next bigint;
@@ -31,7 +33,11 @@ begin
         if r.next_tick is null and v.sub_stop_tick is null and exists (
                 select from pgq.tick
                  where tick_queue = v.sub_queue and tick_id = r.last_tick
-                   and tick_time between clock_timestamp() - c_soon and clock_timestamp()) then
+                   and tick_time between clock_timestamp() - c_soon and clock_timestamp())
+                and exists (
+                select from pgq.tick
+                 where tick_queue = v.sub_queue and tick_id = v.pos_last_tick
+                   and tick_time > clock_timestamp() - c_long) then
             return null;
         end if;
     elsif not pgq.run_is_dead(v, i_dead_interval) then
