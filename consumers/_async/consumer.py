@@ -92,46 +92,48 @@ class AsyncConsumer(BaseConsumer):
 
     def __init__(self, dsn: str | None = None, **settings: Unpack[ConsumerSettings]) -> None:
         super().__init__(dsn, **settings)
-        self.__stop = AsyncWakeup()
-        self.__turn = AsyncTurn(self.__stop)
-        self.__sources = AsyncSources(self, AsyncConsumer)
-        self.__lock = lock_for(self)
-        self.__session: AsyncSession | None = None
-        self.__loop: AsyncLoop | None = None
-        self.__careful: AsyncCareful  # of a run
-        self.__watch: HandlerWatch | None = None
-        self.__losses, self.__pace, self.__counts = LossCounter(), Pace(self), ConsumerTotals()
-        self.__worked = False  # a session of this run got as far as taking batches
-        self.__lost = False  # a session of this run was lost
-        self.__outage: Outage | None = Outage()
-        self.__forked = False
-        self.__handler_error: BaseException | None = None
+        # No names with two underscores: an application may call its class Consumer, too.
+        self._pgq_stop = AsyncWakeup()
+        self._pgq_turn = AsyncTurn(self._pgq_stop)
+        self._pgq_sources = AsyncSources(self, AsyncConsumer)
+        self._pgq_lock = lock_for(self)
+        self._pgq_session: AsyncSession | None = None
+        self._pgq_loop: AsyncLoop | None = None
+        self._pgq_careful: AsyncCareful  # of a run
+        self._pgq_watch: HandlerWatch | None = None
+        self._pgq_losses, self._pgq_pace = LossCounter(), Pace(self)
+        self._pgq_counts = ConsumerTotals()
+        self._pgq_worked = False  # a session of this run got as far as taking batches
+        self._pgq_lost = False  # a session of this run was lost
+        self._pgq_outage: Outage | None = Outage()
+        self._pgq_forked = False
+        self._pgq_handler_error: BaseException | None = None
 
     @property
     def stopping(self) -> bool:
         """Whether `stop()` was called: a handler that takes long may raise `Retry(after=0)`."""
-        return self.__stop.is_set
+        return self._pgq_stop.is_set
 
     @property
     def handler_error(self) -> BaseException | None:
         """The exception of the handler that ended the last `run()`; None if something else did."""
-        return self.__handler_error
+        return self._pgq_handler_error
 
     def counts(self) -> ConsumerTotals:
         """Return the totals of the batches that this object has finished, as it runs."""
-        return self.__sources.counts() if self.queues else self.__counts
+        return self._pgq_sources.counts() if self.queues else self._pgq_counts
 
     def outage(self) -> Outage | None:
         """Return since when and why run() cannot look for batches or may lose one; else None."""
         if self.queues and runs(self):
-            return self.__sources.outage()
-        session = self.__session
+            return self._pgq_sources.outage()
+        session = self._pgq_session
         ready = session is not None and session.ready
-        return session.calls.outage() if session and ready else self.__outage
+        return session.calls.outage() if session and ready else self._pgq_outage
 
     def each_queue(self) -> list[AsyncConsumer]:
         """Return a consumer for each of `queues`, with its counts and outage; else this one."""
-        return self.__sources.each or [self]
+        return self._pgq_sources.each or [self]
 
     def stop(self) -> None:
         """Ask `run()` to return; from any thread, before or during it, as often as you like.
@@ -140,8 +142,8 @@ class AsyncConsumer(BaseConsumer):
         events stays unfinished and is delivered again. With `process_batch` the current batch or
         part is finished.
         """
-        self.__stop.set()
-        self.__sources.stop()
+        self._pgq_stop.set()
+        self._pgq_sources.stop()
 
     async def run(self) -> None:
         """Register the consumer and process events until `stop()`, SIGTERM, SIGINT or SIGHUP.
@@ -156,141 +158,140 @@ class AsyncConsumer(BaseConsumer):
         check(self)  # an attribute may have been set since it was made
         fix(self, SETTINGS)
         try:
-            self.__begin()
-            with stop_on_signals(self.__stop_on_signal), watch_handlers(self) as self.__watch:
-                work = self.__sources.run if self.queues else self.__reconnect_and_serve
-                ends = partial(self.__careful.to_orderly_end, work)
+            self._pgq_begin()
+            with stop_on_signals(self._pgq_stop_on_signal), watch_handlers(self) as self._pgq_watch:
+                work = self._pgq_sources.run if self.queues else self._pgq_reconnect_and_serve
+                ends = partial(self._pgq_careful.to_orderly_end, work)
                 await own_task.run_in_own_task_async(ends, partial(AsyncConsumer.stop, self))
         except StopRequested:
             pass
         except HandlerFailed as failure:
-            self.__handler_error = failure.error
+            self._pgq_handler_error = failure.error
         finally:
-            self.__end()
-        if self.__handler_error is not None:
-            raise self.__handler_error
+            self._pgq_end()
+        if self._pgq_handler_error is not None:
+            raise self._pgq_handler_error
 
-    def __begin(self) -> None:
-        self.__worked = self.__lost = self.__forked = False
-        self.__handler_error, self.__careful = None, AsyncCareful(self, new_holder())
+    def _pgq_begin(self) -> None:
+        self._pgq_worked = self._pgq_lost = self._pgq_forked = False
+        self._pgq_handler_error, self._pgq_careful = None, AsyncCareful(self, new_holder())
         forking.protect(self)
-        self.__lock = lock_for(self, self.__lock)
-        self.__lock.run = (self.__careful.holder, self.key)
-        self.__stop.open()
+        self._pgq_lock = lock_for(self, self._pgq_lock)
+        self._pgq_lock.run = (self._pgq_careful.holder, self.key)
+        self._pgq_stop.open()
 
-    def __end(self) -> None:
+    def _pgq_end(self) -> None:
         forking.unprotect(self)
-        self.__outage = Outage()
-        self.__stop.close()
+        self._pgq_outage = Outage()
+        self._pgq_stop.close()
         unfix(self)
-        if self.__forked:
+        if self._pgq_forked:
             raise RuntimeError(forking.FORKED)
 
     async def _run_as_source(self, owner: AsyncConsumer, turns: Turns, number: int) -> None:
         """Run for one of the queues of another consumer."""
-        self.__stop.is_set, self.__turn = False, AsyncTurn(self.__stop, turns, number)
-        self.__stop.is_set |= owner.stopping  # read after that: stop() may be called just now
+        self._pgq_stop.is_set, self._pgq_turn = False, AsyncTurn(self._pgq_stop, turns, number)
+        self._pgq_stop.is_set |= owner.stopping  # read after that: stop() may be called just now
         await self.run()
 
-    async def __reconnect_and_serve(self) -> None:
+    async def _pgq_reconnect_and_serve(self) -> None:
         attempts = AsyncRetrying(
-            retry=retry_if_exception(self.__may_reconnect),
+            retry=retry_if_exception(self._pgq_may_reconnect),
             wait=wait_random_exponential(multiplier=RECONNECT_BASE, max=RECONNECT_MAX),
-            sleep=self.__stop.wait,
-            before_sleep=self.__log_lost,
+            sleep=self._pgq_stop.wait,
+            before_sleep=self._pgq_log_lost,
             reraise=True,
         )
         async for attempt in attempts:
             with attempt:
-                await self.__serve(attempt.retry_state)
+                await self._pgq_serve(attempt.retry_state)
 
-    async def __serve(self, state: RetryCallState) -> None:
+    async def _pgq_serve(self, state: RetryCallState) -> None:
         """Run one session: connect, take the lock, process until stopped or lost."""
 
         def progress() -> None:
             state.attempt_number = 1  # the next loss is a new one: no long delay for it
 
-        if self.__stop.is_set:
+        if self._pgq_stop.is_set:
             return
         dsn = default_dsn() if self.dsn is None else self.dsn
         name, leased = f"pgqpy consumer {self.name}", self.lease is not None
         session = await AsyncSession.open(dsn, name, LOCK_TIMEOUT, any_session=leased)
-        self.__session = session
+        self._pgq_session = session
         try:
-            await self.__prepare(session)
-            await self.__turn.begin(session, self.__careful)
-            await self.__careful.begin(session, self.__turn, self.__lock.consumer)
-            with signs_of_life(self, dsn, lambda: self.__loop):
-                await self.__run_loops(session, progress)
-            await self.__careful.end(session)
-            logger.info("consumer %s of queue %s stops", self.__lock.consumer, self.queue)
+            await self._pgq_prepare(session)
+            await self._pgq_turn.begin(session, self._pgq_careful)
+            await self._pgq_careful.begin(session, self._pgq_turn, self._pgq_lock.consumer)
+            with signs_of_life(self, dsn, lambda: self._pgq_loop):
+                await self._pgq_run_loops(session, progress)
+            await self._pgq_careful.end(session)
+            logger.info("consumer %s of queue %s stops", self._pgq_lock.consumer, self.queue)
         except MemoryError:
             raise  # an event may have taken the memory: the next run is to know
         except HANDLER_ERRORS as error:
-            if not self.__may_reconnect(error):
-                await self.__careful.end(session)
+            if not self._pgq_may_reconnect(error):
+                await self._pgq_careful.end(session)
             raise
         except BaseException as error:
-            self.__log_ended(error)
+            self._pgq_log_ended(error)
             raise
         finally:
             if session.ready:
-                self.__outage = None
-            self.__session = self.__loop = None
+                self._pgq_outage = None
+            self._pgq_session = self._pgq_loop = None
             session.close()
-            self.__turn.leave()
+            self._pgq_turn.leave()
 
-    async def __run_loops(self, session: AsyncSession, progress: Callable[[], None]) -> None:
+    async def _pgq_run_loops(self, session: AsyncSession, progress: Callable[[], None]) -> None:
         """Process until stopped, with a loop for whole batches or for parts as they are wanted."""
-        while not self.__stop.is_set:
-            kind = kind_of_loop(self, self.__careful)
-            start = partial(kind, self, session, self.__stop, self.__turn, progress)
-            self.__loop = loop = start(
-                self.__losses, self.__counts, self.__lock, self.__careful, self.__watch, self.__pace
-            )
+        while not self._pgq_stop.is_set:
+            kind = kind_of_loop(self, self._pgq_careful)
+            start = partial(kind, self, session, self._pgq_stop, self._pgq_turn, progress)
+            start = partial(start, self._pgq_losses, self._pgq_counts, self._pgq_lock)
+            self._pgq_loop = loop = start(self._pgq_careful, self._pgq_watch, self._pgq_pace)
             await loop.run()
 
-    async def __prepare(self, session: AsyncSession) -> None:
-        if not self.__worked:
+    async def _pgq_prepare(self, session: AsyncSession) -> None:
+        if not self._pgq_worked:
             # Only at the start: one that was unregistered during an outage would lose events.
             await session.register(self.queue, self.name)
         await session.require_functions(self)
         if self.has_workers:
-            await session.prepare_worker(self, begins=not self.__worked)
-        await self.__turn.earlier_have_begun()
-        await self.__lock.take(session, self.__stop)
-        await session.set_filter(self, begins=not self.__worked)
+            await session.prepare_worker(self, begins=not self._pgq_worked)
+        await self._pgq_turn.earlier_have_begun()
+        await self._pgq_lock.take(session, self._pgq_stop)
+        await session.set_filter(self, begins=not self._pgq_worked)
         await session.listen(self.queue)
         if self.transactional:
             await session.restore_settings()
-        again = " again: its unfinished batch is delivered again" if self.__worked else ""
-        logger.info("consumer %s of queue %s runs%s", self.__lock.consumer, self.queue, again)
-        self.__worked = True
+        again = " again: its unfinished batch is delivered again" if self._pgq_worked else ""
+        logger.info("consumer %s of queue %s runs%s", self._pgq_lock.consumer, self.queue, again)
+        self._pgq_worked = True
 
-    def __may_reconnect(self, error: BaseException) -> bool:
+    def _pgq_may_reconnect(self, error: BaseException) -> bool:
         # A first connection that fails is a mistake to report, not an outage to wait for.
         passes = is_session_lost(error) or isinstance(error, LockNotAvailable)
-        wait = self.__worked or self.__lost or passes
-        return wait and not self.__forked and is_loss(error)
+        wait = self._pgq_worked or self._pgq_lost or passes
+        return wait and not self._pgq_forked and is_loss(error)
 
-    def __log_lost(self, state: RetryCallState) -> None:
-        self.__lost = True
-        self.__outage = Outage(log_lost(self, state), (self.__outage or Outage()).since)
+    def _pgq_log_lost(self, state: RetryCallState) -> None:
+        self._pgq_lost = True
+        self._pgq_outage = Outage(log_lost(self, state), (self._pgq_outage or Outage()).since)
 
-    def __stop_on_signal(self) -> Callable[[], None] | None:
+    def _pgq_stop_on_signal(self) -> Callable[[], None] | None:
         self.stop()
-        in_progress = self.__loop and self.__loop.in_progress
+        in_progress = self._pgq_loop and self._pgq_loop.in_progress
         return finishing(self, in_progress) if in_progress else None
 
-    def __log_ended(self, error: BaseException) -> None:
-        in_progress = self.__loop and self.__loop.in_progress
-        if in_progress and not self.__forked:
+    def _pgq_log_ended(self, error: BaseException) -> None:
+        in_progress = self._pgq_loop and self._pgq_loop.in_progress
+        if in_progress and not self._pgq_forked:
             log_ended(self, in_progress, error)
 
     def after_fork(self) -> int | None:
         """Note that this is a forked child; return the socket that it must not use."""
-        self.__forked = True
-        self.__careful.forked()
-        self.__stop.abandon()
-        session = self.__session
+        self._pgq_forked = True
+        self._pgq_careful.forked()
+        self._pgq_stop.abandon()
+        session = self._pgq_session
         return None if session is None or session.lost else session.connection.fileno()

@@ -58,8 +58,7 @@ def short_grace() -> AbstractContextManager[None]:
 
 def private(consumer: Any, name: str) -> Any:
     """Return an attribute that applications cannot shadow."""
-    base = AsyncConsumer if isinstance(consumer, AsyncConsumer) else Consumer
-    return getattr(consumer, f"_{base.__name__}__{name}")
+    return getattr(consumer, f"_pgq_{name}")
 
 
 class Name(str, Enum):
