@@ -65,6 +65,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/queues/check_name.sql
 \ir functions/internal/queues/check_role_name.sql
 \ir functions/internal/ticks/system_identifier.sql
+\ir functions/internal/ticks/own_tables.sql
 \ir functions/internal/ticks/is_moved.sql
 \ir functions/internal/ticks/is_unchecked.sql
 \ir functions/internal/positions/find_subscription.sql

@@ -183,6 +183,27 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:3]) + (", …" if names[3:] else "")
 
 
+# A restore over an installation drops the constraints first. A table that something else depends on
+# stays then, and gets the rows of the dump beside its own.
+WITHOUT_KEY = """
+    select c.relname::text as name from pg_class c
+    where c.relnamespace = 'pgq'::regnamespace and c.relkind = 'r' and c.relname <> 'history'
+        and c.relname !~ '^(event|truncation)_' and to_regclass('pgq.installation') is not null
+        and not exists (
+            select from pg_constraint where conrelid = c.oid and contype = 'p')
+    order by 1
+"""
+
+
+def judge_without_key(rows: list[Row]) -> Iterator[Finding]:
+    """Report tables of the engine without their primary key: a restore that failed in part."""
+    if rows:
+        names = _listed([f"pgq.{row['name']}" for row in rows])
+        what = f"no primary key is on {names}: a restore failed in part, and rows may stand twice"
+        remedy = "restore into a database without the schema pgq, or drop first what depends on it"
+        yield Finding("fail", "restored", what, remedy)
+
+
 RESTORED = """
     select q.queue_name,
         txid_snapshot_xmax(t.tick_snapshot) as tick_xmax,
@@ -219,7 +240,11 @@ def judge_restored(rows: list[Row]) -> Iterator[Finding]:
 MOVED = """
     select queue_name from pgq.queue cross join pg_control_system() as cluster
     where queue_system_id <> cluster.system_identifier  -- null: the server hides it from the owner
-        or queue_table is distinct from to_regclass(queue_data_pfx)
+        or queue_tables is distinct from to_regclass(queue_data_pfx)::oid || array(  -- own_tables
+            select oid from pg_class
+            where relnamespace = 'pgq'::regnamespace and relkind = 'r'
+                and relname ~ '^truncation_[0-9]+$'
+            order by relname)
     order by 1
 """
 

@@ -52,6 +52,7 @@ def checks(limit: timedelta) -> tuple[Check, ...]:
         Check("rights", engine.RIGHTS, engine.judge_rights),
         Check("rights", engine.PUBLIC, engine.judge_public),
         Check("roles", roles.ADMINS, roles.judge_admins),
+        Check("restored", engine.WITHOUT_KEY, engine.judge_without_key),
         Check("restored", engine.RESTORED, engine.judge_restored),
         Check("restored", engine.MOVED, engine.judge_moved),
         Check("position", engine.POSITIONS, engine.judge_positions),

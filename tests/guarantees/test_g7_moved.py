@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Session
 
 MOVED = "update pgq.queue set queue_system_id = 1"  # as if it came from another cluster
-RESTORED = "update pgq.queue set queue_table = 1"  # as if from a physical copy of this one
+RESTORED = "update pgq.queue set queue_tables[2] = 1"  # as if from a physical copy of this one
 LAST_TICK = """
     update pgq.tick set tick_snapshot = %s::text::txid_snapshot
      where tick_id = (select max(tick_id) from pgq.tick)

@@ -216,7 +216,7 @@ MUTATIONS = {
     ),
     "tell restores by the cluster alone": Mutation(
         "is_moved",
-        "q.queue_table is distinct from to_regclass(q.queue_data_pfx)",
+        "q.queue_tables is distinct from pgq.own_tables(q.queue_id)",
         "false",
         partial(moved.test_event_that_the_last_tick_takes_for_seen_is_noticed, told=moved.RESTORED),
     ),

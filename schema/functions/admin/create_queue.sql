@@ -17,9 +17,8 @@ begin
     end if;
     v_id := nextval('pgq.queue_queue_id_seq');
     execute format('create table pgq.%I () inherits (pgq.event_template)', pgq.event_table(v_id));
-    insert into pgq.queue (queue_id, queue_name, queue_system_id, queue_table)
-    values (v_id, i_queue_name, pgq.system_identifier(),
-        ('pgq.' || pgq.event_table(v_id))::regclass)
+    insert into pgq.queue (queue_id, queue_name, queue_system_id, queue_tables)
+    values (v_id, i_queue_name, pgq.system_identifier(), pgq.own_tables(v_id))
     on conflict (queue_name) do nothing  -- an older snapshot does not show it, so this is 40001
     returning * into q;
     execute format('create sequence pgq.%I', pgq.event_table(v_id) || '_tick_seq');

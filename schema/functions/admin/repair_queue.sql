@@ -154,7 +154,7 @@ begin
        set queue_cur_table = 0, queue_low_tick = v_ticks[1], queue_switch_tick = v_ticks[1],
            queue_switch_time = now(), queue_switch_step1 = txid_current(),
            queue_switch_step2 = txid_current(), queue_system_id = pgq.system_identifier(),
-           queue_table = to_regclass(queue_data_pfx)
+           queue_tables = pgq.own_tables(queue_id)
      where queue_id = q.queue_id;
     return v_kept;
 end $$;

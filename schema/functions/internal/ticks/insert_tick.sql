@@ -78,7 +78,7 @@ begin
         if pgq.check_tick_order(q, last, insert_tick.tick_snapshot) then
             update pgq.queue
                set queue_system_id = pgq.system_identifier(),
-                   queue_table = to_regclass(queue_data_pfx)
+                   queue_tables = pgq.own_tables(queue_id)
              where queue_id = i_queue_id;
         end if;
     end if;

@@ -1,10 +1,10 @@
 -- Whether the rows of a queue were not written here, as far as no tick has compared them with this
--- cluster yet: another cluster has another system identifier, and a restore makes the event table
--- anew. The identifier is not enough: a physical copy has the same one, and a server may hide it.
+-- cluster yet: another cluster has another system identifier, and a restore makes tables anew. The
+-- identifier is not enough: a physical copy has the same one, and a server may hide it.
 -- Writes: nothing.
 create or replace function pgq.is_moved(q pgq.queue)
 returns boolean language plpgsql stable as $$
 begin
     return q.queue_system_id is distinct from pgq.system_identifier()
-        or q.queue_table is distinct from to_regclass(q.queue_data_pfx);
+        or q.queue_tables is distinct from pgq.own_tables(q.queue_id);
 end $$;
