@@ -2,9 +2,10 @@
 -- The caller has seen the lane without a lock. It is locked only if there is something to do, and
 -- then another run must not have moved it.
 --
--- Ticks without an event for the lane are skipped. While the last of them is young, its position
+-- Ticks without an event for the lane are skipped. While the first of them is young, its position
 -- stays: of eight lanes seven have nothing of a tick with one event, and would write all the same.
--- But it does not stay for long, where ticks come again and again: it would seem to be behind.
+-- It does not stay until the last one is old: where ticks come again and again, it would seem to be
+-- behind, and each look would read all of them.
 -- Parameters: v: the lane as it was seen. i_filter: what the consumer took then; null: all. The
 --   others as in take_lane.
 -- Returns: its position with the open batch; all null: there is no batch, or another run is faster.
@@ -19,7 +20,6 @@ set max_parallel_workers_per_gather = 0 as $$
 declare
     c_until constant timestamptz := pgq.lease_end(i_lease);
     c_soon constant interval := '0.5 seconds';
-    c_long constant interval := '10 seconds';
     s pgq.current_position;
     r record;
     v_next bigint;
@@ -32,12 +32,10 @@ begin
         r := pgq.skip_ranges(v, v_next, i_min_lag, i_min_count, i_min_interval);
         if r.next_tick is null and v.sub_stop_tick is null and exists (
                 select from pgq.tick
-                 where tick_queue = v.sub_queue and tick_id = r.last_tick
-                   and tick_time between clock_timestamp() - c_soon and clock_timestamp())
-                and exists (
-                select from pgq.tick
-                 where tick_queue = v.sub_queue and tick_id = v.pos_last_tick
-                   and tick_time > clock_timestamp() - c_long) then
+                 where tick_queue = v.sub_queue and tick_id = (
+                        select min(tick_id) from pgq.tick
+                         where tick_queue = v.sub_queue and tick_id > v.pos_last_tick)
+                   and tick_time between clock_timestamp() - c_soon and clock_timestamp()) then
             return null;
         end if;
     elsif not pgq.run_is_dead(v, i_dead_interval) then
