@@ -127,11 +127,11 @@ def repair(target: Target, queues: tuple[str, ...]) -> int:
         client.connection.add_notice_handler(_print_warning)
         chosen = [queries.queue_info(client, name) for name in queues]
         chosen = chosen or client.get_queue_info()
-        refusing = [info.queue_name for info in chosen if _refuses_to_tick(client, info)]
-        repaired = [_repair_queue(client, name) for name in refusing]
-    if not refusing:
+        refuses = {info.queue_name: _refuses_to_tick(client, info) for info in chosen}
+        repaired = [_repair_queue(client, name) for name, refused in refuses.items() if refused]
+    if not any(refuses.values()):
         click.echo("no queue needs a repair", err=True)
-    return 0 if all(repaired) else 1
+    return 0 if all(repaired) and None not in refuses.values() else 1
 
 
 def _print_warning(notice: psycopg.errors.Diagnostic) -> None:
@@ -140,8 +140,11 @@ def _print_warning(notice: psycopg.errors.Diagnostic) -> None:
         click.echo(f"warning: {notice.message_primary}", err=True)
 
 
-def _refuses_to_tick(client: Client, info: QueueInfo) -> bool:
-    """Say whether a tick of the queue fails with PQ012. The trial tick is rolled back."""
+def _refuses_to_tick(client: Client, info: QueueInfo) -> bool | None:
+    """Say whether a tick of the queue fails with PQ012; None: in another way, which is printed.
+
+    The trial tick is rolled back.
+    """
     name = info.queue_name
     try:
         with client.transaction():
@@ -155,6 +158,9 @@ def _refuses_to_tick(client: Client, info: QueueInfo) -> bool:
             raise psycopg.Rollback
     except DatabaseRestored:
         return True
+    except (PgqError, psycopg.Error) as exc:
+        click.echo(f"error: queue {name} cannot be ticked: {explain(exc)}", err=True)
+        return None
     return False
 
 

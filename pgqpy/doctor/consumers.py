@@ -32,7 +32,7 @@ CONSUMERS = """
     from pgq.get_consumer_info() i join pgq.queue q on q.queue_name = i.queue_name
         join pgq.consumer c on c.co_name = i.consumer_name
         join pgq.registration s on s.sub_queue = q.queue_id and s.sub_consumer = c.co_id
-    where s.sub_parent is null and i.last_tick is not null order by 1, 2
+    where s.sub_parent is null and i.last_tick is not null and s.sub_detached is null order by 1, 2
 """
 
 
@@ -83,7 +83,7 @@ RUNNING: LiteralString = f"""
                 bool_or(holder = 'receive') as receives
             from pgq.get_worker_info() group by 1, 2) w
             on w.queue_name = i.queue_name and w.consumer_name = i.consumer_name
-    where s.sub_parent is null order by 1, 2
+    where s.sub_parent is null and s.sub_detached is null order by 1, 2
 """  # noqa: S608  # our own query within our own
 
 

@@ -65,6 +65,18 @@ def said(client: pgqpy.Client) -> Callable[[], str]:
     return read
 
 
+def test_doctor_does_not_say_of_a_detached_consumer_that_it_blocks_the_rotation(
+    run: Run, examine: Examine, client: pgqpy.Client, connection: Connection
+) -> None:
+    fill(client, connection, 3)
+    run("consumer", "set-policy", *NAMES, "detach", "--after", "1d")
+    connection.execute("select pgq.maint_stalled()")
+    connection.execute("update pgq.position set pos_active = pos_active - interval '1 day'")
+    found = examine()[1]
+    assert found["stalled"][0] == "fail"
+    assert (found["consumer"][0], found["running"][0]) == ("ok", "ok")
+
+
 def test_consumer_is_named_then_detached_and_goes_on(
     run: Run,
     run_json: RunJson,

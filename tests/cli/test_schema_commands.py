@@ -93,6 +93,36 @@ def test_repair_finds_a_queue_that_no_ticker_ticks(
     assert connection.execute(kept.encode()).fetchall() == [(True,), (True,)]
 
 
+def test_repair_of_all_goes_on_behind_a_queue_that_cannot_be_ticked(
+    run: Run, connection: psycopg.Connection
+) -> None:
+    run("queue", "create", "last number")
+    run("queue", "create", "restored")
+    run("queue", "set", "last number", "external_ticker=true")
+    connection.execute("select pgq.ticker('last number', 1::bigint << 62, now(), 1)")
+    connection.execute(
+        "update pgq.tick set tick_snapshot = '9000000000:9000000000:' from pgq.queue"
+        " where tick_queue = queue_id and queue_name = 'restored'"
+    )
+    result = run("schema", "repair")
+    assert result.exit_code == 1
+    assert "queue last number cannot be ticked" in result.stderr
+    assert "repaired queue restored" in result.stderr
+
+
+def test_doctor_names_tables_that_a_restore_has_left_without_their_keys(
+    run: Run, connection: psycopg.Connection
+) -> None:
+    connection.execute("alter table pgq.cron drop constraint cron_pkey")
+    try:
+        found = run("doctor")
+    finally:
+        connection.execute("alter table pgq.cron add primary key (cron_name)")
+    assert found.exit_code == 1
+    assert "no primary key is on pgq.cron" in found.stdout
+    assert "no primary key" not in run("doctor").stdout
+
+
 def test_doctor_warns_of_a_queue_that_has_not_ticked_since_it_was_moved(
     run: Run, connection: psycopg.Connection
 ) -> None:
