@@ -49,9 +49,9 @@ def unfix(consumer: BaseConsumer) -> None:
 
 
 def _frozen(value: object) -> object:
-    """Return a copy of a list or dict, which cannot be changed in place; of an enum, its text."""
+    """Return what cannot be changed in place; of a member of a (str, Enum) the plain text."""
     if isinstance(value, dict):
         return MappingProxyType({_frozen(key): _frozen(each) for key, each in value.items()})
     if isinstance(value, str):
-        return "".join(value)
+        return str.__str__(value)  # str(value) of such a member is its name
     return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value

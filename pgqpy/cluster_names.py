@@ -25,8 +25,8 @@ def read_any_name(cursor: AnyCursor) -> AnyCursor:
     r"""Let the cursor read m\xfcller where a text is not in the encoding of the connection.
 
     All databases of a cluster share these names. The server stores the bytes as the database of
-    their maker encoded them. A server in UTF8 sends them unchecked; in another encoding it converts
-    or checks them, and refuses those that are not valid.
+    their maker encoded them. From a database in UTF8 they come unchecked. From one in another
+    encoding they are converted or checked, and the query fails if the bytes are not valid.
     """
     for name in ("text", "name"):
         cursor.adapters.register_loader(name, _AnyText)

@@ -157,7 +157,7 @@ def status(connection: Connection[Any]) -> Status:
         queues=count,
         roles=roles,
         missing_roles=missing,
-        untrusted=not_trusted(*untrusted) if untrusted else None,
+        untrusted=not_trusted(*untrusted[:4], whole=untrusted[4] == "true") if untrusted else None,
     )
 
 
@@ -278,7 +278,8 @@ _STATUS: LiteralString = f"""
         n.oid is not null as schema_exists, pg_get_userbyid(n.nspowner)::text as owner,
         array(select rolname::text from pg_roles where rolname = any(%s) order by 1) as roles,
         'installation' = any(plain.names) as ours, 'queue' = any(plain.names) as has_queues,
-        (select array[object, owner, "user", database, nullif(whole::text, 'false')]
+        -- not row_to_json: JSON with a name that is no UTF-8 cannot be read
+        (select array[object, owner, "user", database, whole::text]
          from ({UNTRUSTED_OWNER}) found) as untrusted
     from (select 1) as one left join pg_namespace n on n.nspname = 'pgq'
     -- another role's view would run that role's code with the reader's rights

@@ -92,7 +92,7 @@ class AsyncConsumer(BaseConsumer):
 
     def __init__(self, dsn: str | None = None, **settings: Unpack[ConsumerSettings]) -> None:
         super().__init__(dsn, **settings)
-        # No names with two underscores: an application may call its class Consumer, too.
+        # Not self.__stop: in an application's own class Consumer, Python makes the same name of it.
         self._pgq_stop = AsyncWakeup()
         self._pgq_turn = AsyncTurn(self._pgq_stop)
         self._pgq_sources = AsyncSources(self, AsyncConsumer)
@@ -188,7 +188,7 @@ class AsyncConsumer(BaseConsumer):
         if self._pgq_forked:
             raise RuntimeError(forking.FORKED)
 
-    async def _run_as_source(self, owner: AsyncConsumer, turns: Turns, number: int) -> None:
+    async def _pgq_run_as_source(self, owner: AsyncConsumer, turns: Turns, number: int) -> None:
         """Run for one of the queues of another consumer."""
         self._pgq_stop.is_set, self._pgq_turn = False, AsyncTurn(self._pgq_stop, turns, number)
         self._pgq_stop.is_set |= owner.stopping  # read after that: stop() may be called just now

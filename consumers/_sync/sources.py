@@ -81,7 +81,7 @@ class Sources:
     def _run_one(self, number: int) -> None:
         owner = self._owner
         try:
-            self._each[number]._run_as_source(owner, self.turns, number)  # noqa: SLF001  # for this
+            self._each[number]._pgq_run_as_source(owner, self.turns, number)  # noqa: SLF001  # for this
         finally:
             self.turns.leave(number)
             self._kind.stop(owner)  # the application may have a method of this name

@@ -129,9 +129,10 @@ def repair(target: Target, queues: tuple[str, ...]) -> int:
         chosen = chosen or client.get_queue_info()
         refuses = {info.queue_name: _refuses_to_tick(client, info) for info in chosen}
         repaired = [_repair_queue(client, name) for name, refused in refuses.items() if refused]
-    if not any(refuses.values()):
+    failed = None in refuses.values()
+    if not repaired and not failed:
         click.echo("no queue needs a repair", err=True)
-    return 0 if all(repaired) and None not in refuses.values() else 1
+    return 1 if failed or not all(repaired) else 0
 
 
 def _print_warning(notice: psycopg.errors.Diagnostic) -> None:
@@ -141,9 +142,9 @@ def _print_warning(notice: psycopg.errors.Diagnostic) -> None:
 
 
 def _refuses_to_tick(client: Client, info: QueueInfo) -> bool | None:
-    """Say whether a tick of the queue fails with PQ012; None: in another way, which is printed.
+    """Say whether a tick of the queue fails with PQ012. The trial tick is rolled back.
 
-    The trial tick is rolled back.
+    None: it fails with another error, which this function prints.
     """
     name = info.queue_name
     try:
@@ -159,6 +160,8 @@ def _refuses_to_tick(client: Client, info: QueueInfo) -> bool | None:
     except DatabaseRestored:
         return True
     except (PgqError, psycopg.Error) as exc:
+        if client.connection.closed:
+            raise
         click.echo(f"error: queue {name} cannot be ticked: {explain(exc)}", err=True)
         return None
     return False
@@ -169,6 +172,8 @@ def _repair_queue(client: Client, name: str) -> bool:
     try:
         kept = client.repair_queue(name)
     except (PgqError, psycopg.Error) as exc:
+        if client.connection.closed:
+            raise
         click.echo(f"error: queue {name} is not repaired: {explain(exc)}", err=True)
         return False
     click.echo(f"repaired queue {name}: {kept} event(s) kept", err=True)

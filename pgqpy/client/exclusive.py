@@ -94,8 +94,8 @@ class _Blocks:
     def refuse_left(self, ended_before: int) -> None:
         """Raise InFailedSqlTransaction if the calling task outlived a block that rolled back.
 
-        `ended_before`: how many blocks of the connection had ended when the client was made. Later
-        clients are not refused: a pool gives the connection to others.
+        `ended_before`: how many blocks of the connection had ended when the client was made. A
+        client made after the end of the block is not refused: a pool gives the connection to others.
         """
         for each in _blocks.get():
             if each.lock is self and each.end > ended_before and each.was_left_by(self.caller()):
@@ -108,7 +108,7 @@ class Block:
     def __init__(self, lock: _Blocks) -> None:
         """Begin it, in this thread or task."""
         self.lock = lock
-        # How many blocks of this connection had ended with it; inf: it is open.
+        # How many blocks of this connection had ended at its end, itself included; inf: it is open.
         self.end = math.inf
         self._opener = lock.caller()
         self._only_inside = False  # only tasks that were started inside have it in their context

@@ -195,8 +195,8 @@ class _Listener:
 
 
 def channel(queue: str) -> str:
-    """Return the channel that hears of the queue's ticks; of an enum's member by its value."""
-    return "pgq_" + queue  # format() of such a member is its name
+    """Return the channel of a queue's notifications. The name may be a member of a (str, Enum)."""
+    return "pgq_" + queue  # not an f-string: format() of such a member is its name
 
 
 @contextmanager

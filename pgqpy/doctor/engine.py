@@ -184,11 +184,15 @@ def _listed(names: list[str]) -> str:
 
 
 # A restore over an installation drops the constraints first. A table that something else depends on
-# stays then, and gets the rows of the dump beside its own.
+# stays then, and gets the rows of the dump beside its own. Tables that the owner added may have no
+# key: so the engine's are named.
 WITHOUT_KEY = """
     select c.relname::text as name from pg_class c
-    where c.relnamespace = 'pgq'::regnamespace and c.relkind = 'r' and c.relname <> 'history'
-        and c.relname !~ '^(event|truncation)_' and to_regclass('pgq.installation') is not null
+    where c.relnamespace = to_regnamespace('pgq') and c.relkind = 'r'
+        and to_regclass('pgq.installation') is not null
+        and c.relname ~ '(?x)^(installation | queue | tick(_recent)? | consumer | registration
+            | position | retry_queue | delayed_event | dead_event | parked | skipped_event
+            | dedup_key | ledger | stage | cron | replay | change | history_[0-2])$'
         and not exists (
             select from pg_constraint where conrelid = c.oid and contype = 'p')
     order by 1
@@ -240,7 +244,8 @@ def judge_restored(rows: list[Row]) -> Iterator[Finding]:
 MOVED = """
     select queue_name from pgq.queue cross join pg_control_system() as cluster
     where queue_system_id <> cluster.system_identifier  -- null: the server hides it from the owner
-        or queue_tables is distinct from to_regclass(queue_data_pfx)::oid || array(  -- own_tables
+        or queue_tables is distinct from to_regclass(queue_data_pfx)::oid || array(
+            -- as own_tables, which only the owner may call
             select oid from pg_class
             where relnamespace = 'pgq'::regnamespace and relkind = 'r'
                 and relname ~ '^truncation_[0-9]+$'

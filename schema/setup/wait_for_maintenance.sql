@@ -4,7 +4,7 @@
 -- table that it locks: see lock_truncation_mark. A first installation has no such function yet, so
 -- its loop is here once more.
 --
--- Writes: advisory lock of create_queue; ACCESS EXCLUSIVE lock on pgq.truncation_N.
+-- Writes: advisory lock of create_queue; ACCESS EXCLUSIVE lock on each pgq.truncation_N.
 do $wait$
 declare
     v_mark text;

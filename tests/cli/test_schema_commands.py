@@ -97,9 +97,10 @@ def test_repair_of_all_goes_on_behind_a_queue_that_cannot_be_ticked(
     run: Run, connection: psycopg.Connection
 ) -> None:
     run("queue", "create", "last number")
-    run("queue", "create", "restored")
     run("queue", "set", "last number", "external_ticker=true")
     connection.execute("select pgq.ticker('last number', 1::bigint << 62, now(), 1)")
+    assert "no queue needs a repair" not in run("schema", "repair").stderr
+    run("queue", "create", "restored")
     connection.execute(
         "update pgq.tick set tick_snapshot = '9000000000:9000000000:' from pgq.queue"
         " where tick_queue = queue_id and queue_name = 'restored'"
@@ -114,20 +115,23 @@ def test_doctor_names_tables_that_a_restore_has_left_without_their_keys(
     run: Run, connection: psycopg.Connection
 ) -> None:
     connection.execute("alter table pgq.cron drop constraint cron_pkey")
+    connection.execute("create table pgq.notes (text text)")  # that the owner added
     try:
         found = run("doctor")
-    finally:
         connection.execute("alter table pgq.cron add primary key (cron_name)")
+        assert "no primary key" not in run("doctor").stdout
+    finally:
+        connection.execute("drop table pgq.notes")
     assert found.exit_code == 1
-    assert "no primary key is on pgq.cron" in found.stdout
-    assert "no primary key" not in run("doctor").stdout
+    assert "no primary key is on pgq.cron:" in found.stdout
 
 
+@pytest.mark.parametrize("told", ["system_id", "tables[1]", "tables[2]"])
 def test_doctor_warns_of_a_queue_that_has_not_ticked_since_it_was_moved(
-    run: Run, connection: psycopg.Connection
+    run: Run, connection: psycopg.Connection, told: str
 ) -> None:
     run("queue", "create", "restored")
-    connection.execute("update pgq.queue set queue_system_id = 1")
+    connection.execute(f"update pgq.queue set queue_{told} = 1".encode())
     found = run("doctor").stdout
     assert "queue restored was restored or comes from another cluster" in found
     assert "pgqpy schema repair restored" in found

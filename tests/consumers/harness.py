@@ -57,7 +57,7 @@ def short_grace() -> AbstractContextManager[None]:
 
 
 def private(consumer: Any, name: str) -> Any:
-    """Return an attribute that applications cannot shadow."""
+    """Return a private attribute of a consumer, by its name without `_pgq_`."""
     return getattr(consumer, f"_pgq_{name}")
 
 

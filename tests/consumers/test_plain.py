@@ -291,7 +291,7 @@ def test_the_same_object_runs_once_at_a_time(queue, make):
 def test_private_names_of_an_application_do_not_break_the_consumer(queue, make):
     seen = []
     names = "stop lock session running worked lost loop counts outage run begin"
-    classes = ("", "_Consumer_", "_AsyncConsumer_")  # of self.__stop in a class of such a name
+    classes = ("", "_Consumer_", "_AsyncConsumer_")  # Python's names of self.__stop
     mine = {f"{its}_{name}": "mine" for name in names.split() for its in classes}
     make.start(lambda event: seen.append(event.data), **mine)
     queue.insert("a")

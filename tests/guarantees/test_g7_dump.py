@@ -11,6 +11,7 @@ import pytest
 from pgqpy.install import install
 from tests.guarantees.sessions import RR, Database, Session, refused
 from tests.guarantees.test_g6_compaction import COMPACTIONS, leave_a_batch_open
+from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ def test_mark_that_a_restore_has_left_goes_with_the_next_compaction(
     db.main.run(RESTORED_OVER)
     assert db.main.one(f"select pgq.{compact}()") is True
     assert db.main.all(MARKS) == [("truncation_10",)]
+    assert db.main.one("select obj_description('pgq.truncation_10'::regclass)")
 
 
 def test_queue_is_repaired_and_rotated_beside_a_mark_that_a_restore_has_left(db: Database) -> None:
@@ -161,7 +163,15 @@ def test_queue_is_repaired_and_rotated_beside_a_mark_that_a_restore_has_left(db:
     assert db.main.all(MARKS) == [("truncation_11",)]
 
 
-def test_schema_is_upgraded_beside_a_mark_that_a_restore_has_left(db: Database) -> None:
+@pytest.mark.parametrize("mark", ["truncation_0", "truncation_9"])
+def test_upgrade_waits_for_a_session_that_holds_either_mark(db: Database, mark: str) -> None:
     db.main.run(RESTORED_OVER)
-    install(db.main.connection)
+    holder, installer = db.open(), db.open()
+    holder.begin()
+    holder.run(f"lock table pgq.{mark} in access share mode")
+    with ThreadPoolExecutor(1) as background:
+        upgraded = background.submit(install, installer.connection)
+        wait_until_blocked(db.main.connection, installer.pid)
+        holder.rollback()
+        upgraded.result(timeout=30)
     assert len(db.main.all(MARKS)) == 2

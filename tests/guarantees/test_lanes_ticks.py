@@ -77,12 +77,9 @@ def test_lane_without_events_does_not_stay_behind_where_ticks_come_again_and_aga
     for number in range(3):
         db.main.one(INSERT, str(number), "key")
         db.main.tick()
-    behind = "select count(*) from pgq.current_position where pos_last_tick = 1 and sub_parent > 0"
-    assert one.drain() == [("key", "0"), ("key", "1"), ("key", "2")]
-    assert db.main.one(behind) == 3
     db.main.run("update pgq.tick set tick_time = now() - interval '1 minute' where tick_id < 3")
-    db.main.run("update pgq.tick set tick_time = now() where tick_id > 2")
-    assert one.take() is None
+    assert one.drain() == [("key", "0"), ("key", "1"), ("key", "2")]
+    behind = "select count(*) from pgq.current_position where pos_last_tick = 1 and sub_parent > 0"
     assert db.main.one(behind) == 0
 
 

@@ -1,5 +1,6 @@
 -- Renames pgq.truncation_N, which the caller has locked: see lock_truncation_mark. If a restore has
--- left several, they make room for a new one: is_moved goes by its oid.
+-- left several, a new table replaces them all. Not an old one: the restored queue_tables may hold
+-- its oid, and is_moved would not notice the restore.
 -- Writes: alter, drop or create table pgq.truncation_N.
 create or replace function pgq.count_truncation()
 returns void language plpgsql as $$
@@ -20,5 +21,7 @@ begin
         execute format('drop table pgq.%I', v_mark);
     end loop;
     execute format('create table pgq.%I ()', v_new);
+    execute format('comment on table pgq.%I is %L', v_new,
+        'Holds nothing. Its name counts truncations.');
     perform pgq.set_rights('pg_class', to_regclass('pgq.' || v_new), '{public select}');
 end $$;

@@ -6,13 +6,14 @@
 -- count_truncation makes it fail. A dump that has its locks has locked this table, too: so the
 -- caller waits for it, or gives up.
 --
--- A dump that was restored over an installation, by pg_restore --clean, has left a second one.
+-- pg_restore --clean over an installation leaves the table of before beside that of the dump: so
+-- all of them are locked, in the order of their names.
 --
 -- The caller has checked for READ COMMITTED: an older snapshot shows the old name for ever, and the
 -- loop would not end.
 --
 -- Raises: 55P03 by lock_timeout.
--- Writes: ACCESS EXCLUSIVE lock on pgq.truncation_N.
+-- Writes: ACCESS EXCLUSIVE lock on each pgq.truncation_N.
 create or replace function pgq.lock_truncation_mark()
 returns void language plpgsql as $$
 declare

@@ -1,7 +1,7 @@
--- Checks, at a session's first read of a queue, whether the queue came from another cluster and
--- needs a repair. A queue that passes once passes until its row changes, so the session remembers
--- the row's version, and the caller compares it. The lock comes before the check: it waits for a
--- repair, which changes the ticks. So the caller reads the ticks after this call.
+-- Checks, at a session's first read of a queue, whether the queue was moved or restored and needs a
+-- repair. A queue that passes once passes until its row changes, so the session remembers the row's
+-- version, and the caller compares it. The lock comes before the check: it waits for a repair,
+-- which changes the ticks. So the caller reads the ticks after this call.
 -- Parameters: i_version: the xmin of the queue's row.
 -- Raises: PQ012 as check_moved; 40001 as lock_event_tables.
 -- Writes: as lock_event_tables; the session's setting pgq.checked_<queue id>.

@@ -1,6 +1,7 @@
--- Whether the rows of a queue were not written here, as far as no tick has compared them with this
--- cluster yet: another cluster has another system identifier, and a restore makes tables anew. The
--- identifier is not enough: a physical copy has the same one, and a server may hide it.
+-- Whether a queue was moved to this cluster or restored, and no tick has compared its transaction
+-- ids with this cluster since. A move changes the system identifier, and a restore makes tables
+-- anew. The identifier alone is not enough: a physical copy has the same one, and a server may hide
+-- it.
 -- Writes: nothing.
 create or replace function pgq.is_moved(q pgq.queue)
 returns boolean language plpgsql stable as $$

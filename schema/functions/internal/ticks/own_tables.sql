@@ -1,6 +1,7 @@
--- The oids of two tables that a restore makes anew: the parent of a queue's event tables, and
--- pgq.truncation_N, on which nothing depends. With others that restores have left, in the order of
--- their names.
+-- The oids by which is_moved notices a restore: of the parent of a queue's event tables, and of
+-- pgq.truncation_N. pg_restore --clean keeps a table that something depends on, such as a view on
+-- the parent. Nothing depends on pgq.truncation_N, so each restore makes one. If restores have left
+-- several, all of them, in the order of their names.
 -- Writes: nothing.
 create or replace function pgq.own_tables(i_queue_id int)
 returns oid[] language plpgsql stable as $$
