@@ -166,12 +166,13 @@ class SignsOfLife:
                 held.signed(now, is_open=is_open)
 
     def _connect(self) -> Client:
-        timeout = {"statement_timeout": f"{1000 * self._interval:.0f}ms", **PINNED}
+        timeout = f"{1000 * self._interval:.0f}ms"
+        settings = {**PINNED, "statement_timeout": timeout, "idle_session_timeout": "0"}
         name: dict[str, Any] = {
             "fallback_application_name": f"pgqpy signs of life of {self._consumer.name}",
             "connect_timeout": math.ceil(self._interval),  # seconds
         }
-        return connect_as_tool(self._dsn, timeout, any_session=self._lease is not None, **name)
+        return connect_as_tool(self._dsn, settings, any_session=self._lease is not None, **name)
 
     def _disconnect(self) -> None:
         if self._client is not None:

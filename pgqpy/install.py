@@ -141,6 +141,8 @@ def status(connection: Connection[Any]) -> Status:
     with read_any_name(connection.cursor(row_factory=dict_row)) as cursor:
         row = cursor.execute(_STATUS, [list(ROLES)]).fetchone() or {}
     ours, queues, untrusted = row.pop("ours"), row.pop("has_queues"), row.pop("untrusted")
+    if untrusted is not None:
+        untrusted[-1] = untrusted[-1] == "true"
     # Reading another role's table runs that role's code: the casts of its column types.
     installed, count = None, 0
     if untrusted is None and ours:
@@ -157,7 +159,7 @@ def status(connection: Connection[Any]) -> Status:
         queues=count,
         roles=roles,
         missing_roles=missing,
-        untrusted=not_trusted(*untrusted[:4], whole=untrusted[4] == "true") if untrusted else None,
+        untrusted=not_trusted(*untrusted) if untrusted else None,
     )
 
 

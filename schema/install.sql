@@ -17,6 +17,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 -- block that returns from version 2 on, and sets pgq.installation.version to 2.
 \ir tables/installation.sql
 \ir tables/queue.sql
+\ir tables/checked.sql
 \ir tables/tick.sql
 \ir tables/tick_recent.sql
 \ir tables/truncation.sql
@@ -65,8 +66,8 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/queues/check_name.sql
 \ir functions/internal/queues/check_role_name.sql
 \ir functions/internal/ticks/system_identifier.sql
-\ir functions/internal/ticks/own_tables.sql
 \ir functions/internal/ticks/is_moved.sql
+\ir functions/internal/ticks/mark_checked.sql
 \ir functions/internal/ticks/is_unchecked.sql
 \ir functions/internal/positions/find_subscription.sql
 \ir functions/internal/isolation/check_snapshot.sql

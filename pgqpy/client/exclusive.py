@@ -95,7 +95,7 @@ class _Blocks:
         """Raise InFailedSqlTransaction if the calling task outlived a block that rolled back.
 
         `ended_before`: how many blocks of the connection had ended when the client was made. A
-        client made after the end of the block is not refused: a pool gives the connection to others.
+        client made after the end of the block is not refused: a pool gives others the connection.
         """
         for each in _blocks.get():
             if each.lock is self and each.end > ended_before and each.was_left_by(self.caller()):

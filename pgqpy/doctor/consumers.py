@@ -26,8 +26,8 @@ HANGS = (
 )
 
 # A shared consumer is where its slowest worker is: the workers' own rows are left out. So are those
-# of detached consumers, here and in RUNNING: they hold up no rotation, and the check "stalled" names
-# them.
+# of detached consumers, here and in RUNNING: they hold up no rotation, and the check "stalled"
+# names them.
 CONSUMERS = """
     select i.queue_name, i.consumer_name, i.lag, i.last_seen, i.pending_events,
         q.queue_rotation_period as rotation_period

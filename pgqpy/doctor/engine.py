@@ -136,8 +136,8 @@ PUBLIC = """
             has_any_column_privilege('public', c.oid, 'select')
         from pg_class c
         where relnamespace = 'pgq'::regnamespace and relkind in ('r', 'v')
-            and relname ~ '(?x)^(installation | queue | tick(_recent)? | truncation_[0-9]+
-                | consumer | registration | subscription | (current_)?position
+            and relname ~ '(?x)^(installation | queue | checked | tick(_recent)?
+                | truncation_[0-9]+ | consumer | registration | subscription | (current_)?position
                 | event_(template|[0-9]+(_[0-9]+)?) | retry_queue | delayed_event | dead_event
                 | parked | skipped_event | dedup_key | ledger | stage | cron | replay
                 | change | history(_[0-2])?)$'
@@ -163,9 +163,9 @@ def judge_public(rows: list[Row]) -> Iterator[Finding]:
 ROW_SECURITY = """
     select relname as name from pg_class
     where relnamespace = to_regnamespace('pgq') and relrowsecurity
-        and relname ~ '(?x)^(installation | queue | tick(_recent)? | consumer | registration
-            | position | event_(template|[0-9]+(_[0-9]+)?) | retry_queue | delayed_event
-            | dead_event | parked | skipped_event | ledger | stage | cron | replay
+        and relname ~ '(?x)^(installation | queue | checked | tick(_recent)? | consumer
+            | registration | position | event_(template|[0-9]+(_[0-9]+)?) | retry_queue
+            | delayed_event | dead_event | parked | skipped_event | ledger | stage | cron | replay
             | change | history(_[0-2])?)$'
     order by 1
 """
@@ -190,9 +190,9 @@ WITHOUT_KEY = """
     select c.relname::text as name from pg_class c
     where c.relnamespace = to_regnamespace('pgq') and c.relkind = 'r'
         and to_regclass('pgq.installation') is not null
-        and c.relname ~ '(?x)^(installation | queue | tick(_recent)? | consumer | registration
-            | position | retry_queue | delayed_event | dead_event | parked | skipped_event
-            | dedup_key | ledger | stage | cron | replay | change | history_[0-2])$'
+        and c.relname ~ '(?x)^(installation | queue | checked | tick(_recent)? | consumer
+            | registration | position | retry_queue | delayed_event | dead_event | parked
+            | skipped_event | dedup_key | ledger | stage | cron | replay | change | history_[0-2])$'
         and not exists (
             select from pg_constraint where conrelid = c.oid and contype = 'p')
     order by 1
@@ -242,23 +242,19 @@ def judge_restored(rows: list[Row]) -> Iterator[Finding]:
 
 
 MOVED = """
-    select queue_name from pgq.queue cross join pg_control_system() as cluster
-    where queue_system_id <> cluster.system_identifier  -- null: the server hides it from the owner
-        or queue_tables is distinct from to_regclass(queue_data_pfx)::oid || array(
-            -- as own_tables, which only the owner may call
-            select oid from pg_class
-            where relnamespace = 'pgq'::regnamespace and relkind = 'r'
-                and relname ~ '^truncation_[0-9]+$'
-            order by relname)
+    select queue_name from pgq.queue
+    where (
+        select bool_and(xmin::text::bigint = checked_xmin) from pgq.checked
+        where checked_queue = queue_id) is not true  -- see is_moved
     order by 1
 """
 
 
 def judge_moved(rows: list[Row]) -> Iterator[Finding]:
-    """Report queues that no tick has checked since they were restored or moved."""
+    """Report queues that no tick has checked since they were restored."""
     for row in rows:
         name = row["queue_name"]
-        what = f"queue {name} was restored or comes from another cluster, and has not ticked since"
+        what = f"queue {name} was restored, and has not ticked since"
         remedy = f"{command('schema', 'repair', name)}: it does nothing where that is not needed"
         yield Finding("warn", "restored", what, remedy)
 

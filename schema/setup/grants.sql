@@ -63,16 +63,17 @@ begin
             is_unchecked keeps_table key_changes key_hash lane_sql late_delayed lease_end
             lease_events lease_is_over lease_slot lock_batch lock_consumers lock_current_table
             lock_event_tables lock_for_compaction lock_free_range lock_queue lock_subscription
-            lock_truncation_mark look_setting mark_skips move_due move_lanes move_position
-            narrow_part new_batch_id note_look open_lane open_next_range own_tables parked_event_sql
-            parse_look planned_due raise_detached raise_other_hash raise_queue_not_found
-            raise_sequence_behind raise_sequences raise_subscription_moved raise_worker_lives
-            raise_wrong_isolation raise_wrong_mode range_sql range_txids read_open_events
-            read_sequence reads_by_ticks remove_delayed remove_parked remove_registration
-            remove_waiting resume_part retained_tick retry_time row_txid run_is_dead seen_time
-            set_rights show_holder skip_ranges slowest_tick subtract_ids system_identifier
-            table_holder take_dead_events take_range tick_is_due tick_sees_table tick_wanted
-            ticked_time try_lock_against_drop uncount_end update_insert_rights used_ticks')
+            lock_truncation_mark look_setting mark_checked mark_skips move_due move_lanes
+            move_position narrow_part new_batch_id note_look open_lane open_next_range
+            parked_event_sql parse_look planned_due raise_detached raise_other_hash
+            raise_queue_not_found raise_sequence_behind raise_sequences raise_subscription_moved
+            raise_worker_lives raise_wrong_isolation raise_wrong_mode range_sql range_txids
+            read_open_events read_sequence reads_by_ticks remove_delayed remove_parked
+            remove_registration remove_waiting resume_part retained_tick retry_time row_txid
+            run_is_dead seen_time set_rights show_holder skip_ranges slowest_tick subtract_ids
+            system_identifier table_holder take_dead_events take_range tick_is_due tick_sees_table
+            tick_wanted ticked_time try_lock_against_drop uncount_end update_insert_rights
+            used_ticks')
        ) listed (roles, names)
       cross join regexp_split_to_table(btrim(names, E' \n'), '[[:space:]]+') name
        join pg_proc p on p.pronamespace = 'pgq'::regnamespace and p.proname = name
@@ -96,7 +97,8 @@ begin
     perform pgq.set_rights('pg_namespace', 'pgq_coop'::regnamespace, '{pgq_reader usage}');
     perform pgq.set_rights('pg_class', c.oid, rights)
        from (values
-        ('installation tick tick_recent consumer registration position', '{public select}'::text[]),
+        ('installation checked tick tick_recent consumer registration position',
+            '{public select}'::text[]),
         ('current_position subscription', '{public select}'),
         ('event_template parked skipped_event delayed_event', '{pgq_reader select}'),
         ('retry_queue dead_event dedup_key ledger stage cron replay', '{pgq_admin select}'),

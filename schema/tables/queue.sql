@@ -30,7 +30,6 @@ create table pgq.queue (
     queue_low_tick bigint not null default 0,  -- after this tick, no event was truncated
     -- the cluster whose transaction ids ticks and events hold; null where the server hides it
     queue_system_id bigint,
-    queue_tables oid[],  -- own_tables, when a tick last checked the queue: see is_moved
     queue_created timestamptz not null default now(),
     queue_retention interval,  -- events stay for at least so long, whoever has read them
     -- The tables share the retention evenly. Else two small ones and a giant would take turns.

@@ -144,7 +144,6 @@ def test_mark_that_a_restore_has_left_goes_with_the_next_compaction(
     db.main.run(RESTORED_OVER)
     assert db.main.one(f"select pgq.{compact}()") is True
     assert db.main.all(MARKS) == [("truncation_10",)]
-    assert db.main.one("select obj_description('pgq.truncation_10'::regclass)")
 
 
 def test_queue_is_repaired_and_rotated_beside_a_mark_that_a_restore_has_left(db: Database) -> None:

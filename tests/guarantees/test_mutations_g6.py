@@ -138,8 +138,8 @@ MUTATIONS = {
     ),
     "leave a mark that a restore has left": Mutation(
         "count_truncation",
-        "if cardinality(v_marks) = 1 then",
-        "if true then",
+        "v_marks[2:]",
+        "v_marks[3:]",
         partial(
             dump.test_mark_that_a_restore_has_left_goes_with_the_next_compaction,
             compact="compact_positions",

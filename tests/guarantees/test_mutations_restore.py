@@ -208,7 +208,7 @@ MUTATIONS = {
         "",
         restore.test_what_was_committed_comes_once_after_a_repair_and_the_rest_never,
     ),
-    "tell other clusters by the table alone": Mutation(
+    "tell other clusters by the row alone": Mutation(
         "is_moved",
         "q.queue_system_id is distinct from pgq.system_identifier()",
         "false",
@@ -216,8 +216,8 @@ MUTATIONS = {
     ),
     "tell restores by the cluster alone": Mutation(
         "is_moved",
-        "q.queue_tables is distinct from pgq.own_tables(q.queue_id)",
-        "false",
+        "checked_queue = q.queue_id) is not true",
+        "checked_queue = q.queue_id) is null",
         partial(moved.test_event_that_the_last_tick_takes_for_seen_is_noticed, told=moved.RESTORED),
     ),
     "read before anybody compared the ids": Mutation(

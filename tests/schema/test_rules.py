@@ -103,6 +103,7 @@ def test_public_reads_no_table_with_payloads(queue, rows):
     )
     assert {name for (name,) in found} == {
         "truncation_0",
+        "checked",
         "consumer",
         "current_position",
         "installation",

@@ -16,13 +16,14 @@ begin
         return 0;
     end if;
     v_id := nextval('pgq.queue_queue_id_seq');
-    execute format('create table pgq.%I () inherits (pgq.event_template)', pgq.event_table(v_id));
-    insert into pgq.queue (queue_id, queue_name, queue_system_id, queue_tables)
-    values (v_id, i_queue_name, pgq.system_identifier(), pgq.own_tables(v_id))
+    insert into pgq.queue (queue_id, queue_name, queue_system_id)
+    values (v_id, i_queue_name, pgq.system_identifier())
     on conflict (queue_name) do nothing  -- an older snapshot does not show it, so this is 40001
     returning * into q;
+    perform pgq.mark_checked(v_id);
     execute format('create sequence pgq.%I', pgq.event_table(v_id) || '_tick_seq');
     execute format('create sequence pgq.%I', pgq.event_table(v_id) || '_id_seq');
+    execute format('create table pgq.%I () inherits (pgq.event_template)', pgq.event_table(v_id));
     for i in 0 .. q.queue_ntables - 1 loop
         perform pgq.create_event_table(q, i);
     end loop;

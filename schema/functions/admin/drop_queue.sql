@@ -13,8 +13,8 @@
 --   tables or sequences; 55P03 as lock_queue; 40001 as check_snapshot.
 -- Writes: as check_snapshot, lock_queue; delete pgq.queue, pgq.registration, pgq.position,
 --   pgq.retry_queue, pgq.dead_event, pgq.parked, pgq.delayed_event, pgq.skipped_event,
---   pgq.consumer, pgq.tick, pgq.ledger, pgq.stage, pgq.dedup_key, pgq.cron; drop tables and
---   sequences; create function.
+--   pgq.consumer, pgq.checked, pgq.tick, pgq.ledger, pgq.stage, pgq.dedup_key, pgq.cron; drop
+--   tables and sequences; create function.
 create or replace function pgq.drop_queue(x_queue_name text, x_force boolean)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off set client_min_messages = warning as $$
@@ -68,6 +68,7 @@ begin
     delete from pgq.cron where cron_queue = q.queue_id;
     delete from pgq.ledger where ledger_queue = q.queue_id;
     delete from pgq.stage where stage_queue = q.queue_id;
+    delete from pgq.checked where checked_queue = q.queue_id;
     delete from pgq.tick where tick_queue = q.queue_id;
     delete from pgq.queue where queue_id = q.queue_id;
     perform pgq.build_insert_path(q.queue_id);

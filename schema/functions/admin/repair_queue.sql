@@ -153,9 +153,9 @@ begin
     update pgq.queue
        set queue_cur_table = 0, queue_low_tick = v_ticks[1], queue_switch_tick = v_ticks[1],
            queue_switch_time = now(), queue_switch_step1 = txid_current(),
-           queue_switch_step2 = txid_current(), queue_system_id = pgq.system_identifier(),
-           queue_tables = pgq.own_tables(queue_id)
+           queue_switch_step2 = txid_current(), queue_system_id = pgq.system_identifier()
      where queue_id = q.queue_id;
+    perform pgq.mark_checked(q.queue_id);
     return v_kept;
 end $$;
 comment on function pgq.repair_queue(text)

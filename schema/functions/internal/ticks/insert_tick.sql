@@ -76,10 +76,9 @@ begin
             perform pgq.raise_sequence_behind(q, 'events', last.tick_event_seq);
         end if;
         if pgq.check_tick_order(q, last, insert_tick.tick_snapshot) then
-            update pgq.queue
-               set queue_system_id = pgq.system_identifier(),
-                   queue_tables = pgq.own_tables(queue_id)
+            update pgq.queue set queue_system_id = pgq.system_identifier()
              where queue_id = i_queue_id;
+            perform pgq.mark_checked(i_queue_id);
         end if;
     end if;
     if current_setting('pgq.notify', true) is distinct from 'off'

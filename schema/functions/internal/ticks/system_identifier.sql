@@ -1,6 +1,6 @@
 -- The identifier that initdb gave to this cluster. Ticks and events of a dump hold xids of the
--- cluster where it was made; a restore elsewhere is noticed by the identifier, or by the oids of
--- tables (G7): see is_moved.
+-- cluster where it was made; a restore elsewhere is noticed by the identifier, or by pgq.checked
+-- (G7): see is_moved.
 -- Returns: null where the server hides it.
 -- Writes: nothing.
 create or replace function pgq.system_identifier() returns bigint language plpgsql stable as $$
