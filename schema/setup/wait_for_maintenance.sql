@@ -4,7 +4,8 @@
 -- table that it locks: see lock_truncation_mark. A first installation has no such function yet, so
 -- its loop is here once more.
 --
--- Writes: advisory lock of create_queue; ACCESS EXCLUSIVE lock on each pgq.truncation_N.
+-- Writes: advisory lock of create_queue; SHARE UPDATE EXCLUSIVE lock on each pgq.truncation_N: it
+-- keeps compactions and rotations out, and no dump.
 do $wait$
 declare
     v_mark text;
@@ -17,7 +18,7 @@ begin
                  where relnamespace = to_regnamespace('pgq') and relkind = 'r'
                    and relname ~ '^truncation_[0-9]+$' order by relname
             loop
-                execute format('lock table pgq.%I in access exclusive mode', v_mark);
+                execute format('lock table pgq.%I in share update exclusive mode', v_mark);
             end loop;
             exit;
         exception when undefined_table then

@@ -163,14 +163,28 @@ def test_queue_is_repaired_and_rotated_beside_a_mark_that_a_restore_has_left(db:
 
 
 @pytest.mark.parametrize("mark", ["truncation_0", "truncation_9"])
-def test_upgrade_waits_for_a_session_that_holds_either_mark(db: Database, mark: str) -> None:
+def test_upgrade_waits_for_who_truncates_by_either_mark(db: Database, mark: str) -> None:
     db.main.run(RESTORED_OVER)
     holder, installer = db.open(), db.open()
     holder.begin()
-    holder.run(f"lock table pgq.{mark} in access share mode")
+    holder.run(f"lock table pgq.{mark} in access exclusive mode")
     with ThreadPoolExecutor(1) as background:
         upgraded = background.submit(install, installer.connection)
         wait_until_blocked(db.main.connection, installer.pid)
         holder.rollback()
         upgraded.result(timeout=30)
     assert len(db.main.all(MARKS)) == 2
+
+
+def test_upgrade_waits_for_no_dump(db: Database) -> None:
+    dump, listed = late_dump(db)
+    lock_all(dump, [table for table in listed if table.startswith("truncation_")])
+    db.main.run("set lock_timeout = '20s'")
+    install(db.main.connection)
+
+
+def test_no_publication_holds_the_mark(db: Database) -> None:
+    db.main.run("create publication everything for all tables")
+    published = {row[0] for row in db.main.all("select tablename from pg_publication_tables")}
+    assert "tick" in published
+    assert not [name for name in published if name.startswith("truncation_")]
