@@ -82,6 +82,8 @@ def test_restored_dump_has_its_entries_and_their_next_times(own_server: Embedded
         )
         copy = stack.enter_context(closing(Database(dsn)))
         assert version(copy.main) == entry
+        assert fire(copy.main, entry, NOW) is None
+        assert copy.main.deliver() == []  # the tick finds that the restore is sound
         assert fire(copy.main, entry, NOW) == 1
         assert copy.main.deliver() == ["kept"]
         assert fire(db.main, entry, NOW) == 1, "they are two databases"
