@@ -220,6 +220,14 @@ MUTATIONS = {
         "checked_queue = q.queue_id) is null",
         partial(moved.test_event_that_the_last_tick_takes_for_seen_is_noticed, told=moved.RESTORED),
     ),
+    "tell restores by one row": Mutation(
+        "insert_tick",
+        "perform pgq.mark_checked(i_queue_id, 2);",
+        "null;",
+        partial(
+            moved.test_event_that_the_last_tick_takes_for_seen_is_noticed, told=moved.COINCIDES
+        ),
+    ),
     "read before anybody compared the ids": Mutation(
         "is_unchecked",
         "pgq.is_moved(q)",

@@ -20,7 +20,7 @@ begin
     values (v_id, i_queue_name, pgq.system_identifier())
     on conflict (queue_name) do nothing  -- an older snapshot does not show it, so this is 40001
     returning * into q;
-    perform pgq.mark_checked(v_id);
+    perform pgq.mark_checked(v_id, 1);
     execute format('create sequence pgq.%I', pgq.event_table(v_id) || '_tick_seq');
     execute format('create sequence pgq.%I', pgq.event_table(v_id) || '_id_seq');
     execute format('create table pgq.%I () inherits (pgq.event_template)', pgq.event_table(v_id));

@@ -155,7 +155,7 @@ begin
            queue_switch_time = now(), queue_switch_step1 = txid_current(),
            queue_switch_step2 = txid_current(), queue_system_id = pgq.system_identifier()
      where queue_id = q.queue_id;
-    perform pgq.mark_checked(q.queue_id);
+    perform pgq.mark_checked(q.queue_id, 1);
     return v_kept;
 end $$;
 comment on function pgq.repair_queue(text)

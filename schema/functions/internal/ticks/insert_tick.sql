@@ -78,7 +78,11 @@ begin
         if pgq.check_tick_order(q, last, insert_tick.tick_snapshot) then
             update pgq.queue set queue_system_id = pgq.system_identifier()
              where queue_id = i_queue_id;
-            perform pgq.mark_checked(i_queue_id);
+            perform pgq.mark_checked(i_queue_id, 1);
+        elsif not exists (
+                select from pgq.checked
+                 where checked_queue = i_queue_id and checked_number = 2) then
+            perform pgq.mark_checked(i_queue_id, 2);
         end if;
     end if;
     if current_setting('pgq.notify', true) is distinct from 'off'

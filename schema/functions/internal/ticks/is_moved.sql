@@ -1,6 +1,6 @@
 -- Whether a queue was moved to this cluster or restored, and no tick has compared its transaction
--- ids with this cluster since. A move changes the system identifier. A restore writes the row of
--- pgq.checked by another transaction id than the row holds. The identifier alone is not enough: a
+-- ids with this cluster since. A move changes the system identifier. A restore writes the two rows
+-- of pgq.checked by one transaction id, while they hold two. The identifier alone is not enough: a
 -- physical copy has the same one, and a server may hide it.
 --
 -- Nor are the oids of tables, which a restore makes anew: they are the same wherever the same dump
