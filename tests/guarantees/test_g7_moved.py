@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MOVED = "update pgq.queue set queue_system_id = 1"  # as if it came from another cluster
 RESTORED = "update pgq.checked set checked_xmin = 1"  # as if from a physical copy of this one
 # As if a restore into a copy wrote all rows by the very id that one of them holds.
-COINCIDES = """
+TWICE = """
     update pgq.checked set checked_xmin = case checked_number
         when 1 then pg_current_xact_id()::xid::text::bigint else checked_xmin end
 """
@@ -75,7 +75,7 @@ def test_producer_that_the_last_tick_takes_for_done_is_noticed(db: Database, tol
     assert db.main.drain("behind") == ["in progress"]
 
 
-@pytest.mark.parametrize("told", [MOVED, RESTORED, COINCIDES])
+@pytest.mark.parametrize("told", [MOVED, RESTORED, TWICE])
 def test_event_that_the_last_tick_takes_for_seen_is_noticed(db: Database, told: str) -> None:
     db.queue(consumers=("c", "behind"))
     db.main.tick()

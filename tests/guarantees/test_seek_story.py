@@ -192,12 +192,12 @@ def test_each_event_behind_the_place_comes_once(db: Database, kind: str, *, disc
     for _ in range(STEPS):
         story.step()
     story.seek(discard=discard)
+    seen = 0 if discard else db.main.one(SEQUENCE, story.place)
     for _ in range(40):
         story.step()
     story.settle()
     assert story.had == story.behind
     assert not story.owed - story.again, "a retried event is lost"
-    seen = 0 if discard else db.main.one(SEQUENCE, story.place)
     more = {event for event in story.again - story.owed if event > seen}
     assert more == set(), "what was dropped came"
     assert len(story.ticked) > 30
