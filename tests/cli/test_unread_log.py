@@ -61,6 +61,15 @@ class Billing(Consumer):
 """
 
 
+def place(client: pgqpy.Client, *orders: str) -> None:
+    """Make the queue and the consumer, with these events in a batch."""
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    for data in orders:
+        client.insert_event("orders", "placed", data)
+    client.tick_queue("orders")
+
+
 def go_on_unread(process: subprocess.Popen[str], seen: Path) -> None:
     """Let the handler go on with its first event, when standard error is full."""
     eventually(lambda: seen.exists() and seen.read_text() == "first\n")
@@ -73,11 +82,7 @@ def go_on_unread(process: subprocess.Popen[str], seen: Path) -> None:
 def test_consumer_whose_log_nobody_reads_delivers_and_stops(
     module: Module, start: Start, client: pgqpy.Client, tmp_path: Path
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    for data in ("first", "second", "third"):
-        client.insert_event("orders", "placed", data)
-    client.tick_queue("orders")
+    place(client, "first", "second", "third")
     process = start(module(FAILING) + ":Billing")
     go_on_unread(process, tmp_path / "seen")
     eventually(lambda: len(client.get_dead_events("orders", "billing")) == 3)
@@ -88,10 +93,7 @@ def test_consumer_whose_log_nobody_reads_delivers_and_stops(
 def test_consumer_whose_log_nobody_reads_ends_with_the_error_of_its_handler(
     module: Module, start: Start, client: pgqpy.Client, tmp_path: Path
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    client.insert_event("orders", "placed", "first")
-    client.tick_queue("orders")
+    place(client, "first")
     process = start(module(FAILING) + ":Billing", "--set", "on_error=stop")
     go_on_unread(process, tmp_path / "seen")
     assert process.wait(30) == 1
@@ -100,11 +102,7 @@ def test_consumer_whose_log_nobody_reads_ends_with_the_error_of_its_handler(
 def test_consumer_whose_standard_error_nobody_reads_writes_to_it_and_goes_on(
     module: Module, start: Start, client: pgqpy.Client, tmp_path: Path
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    for data in ("first", "second", "third"):
-        client.insert_event("orders", "placed", data)
-    client.tick_queue("orders")
+    place(client, "first", "second", "third")
     process = start(module(NOISY) + ":Billing")
     go_on_unread(process, tmp_path / "seen")
     assert process.wait(30) == 130

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from pgqpy.consumers import Consumer, clock
-from pgqpy.consumers.signs_of_life import HeldBatch
+from pgqpy.consumers.signs_of_life import HeldBatch, SignsOfLife
 from tests.consumers.harness import CONSUMER, JOIN_TIMEOUT, Maker, private
 from tests.support import poolers
 from tests.support.waiting import eventually
@@ -290,3 +290,11 @@ def test_the_time_of_the_look_is_that_of_the_first_sign(queue, make, connect, mo
         waited = time.monotonic()
     queue.wait_until_finished()
     assert signs[-1] < waited
+
+
+def test_session_that_gives_signs_is_not_ended_while_it_is_idle(dsn, connection, make):
+    name = connection.info.dbname
+    connection.execute(f"alter database {name} set idle_session_timeout = '1s'".encode())
+    signs = SignsOfLife(make.consumer(lambda event: None, shared=True), dsn, lambda: None)
+    with signs._connect() as client:
+        assert client.connection.execute("show idle_session_timeout").fetchone() == ("0",)

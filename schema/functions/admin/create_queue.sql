@@ -2,7 +2,8 @@
 -- and the name make the LISTEN channel, which has at most 63.
 -- Returns: 1 created, 0 exists.
 -- Raises: PQ009 as check_name; 40001 in REPEATABLE READ, another session was faster.
--- Writes: advisory lock; insert pgq.queue, pgq.tick; create tables, sequences and functions.
+-- Writes: advisory lock; insert pgq.queue, pgq.tick; as mark_checked; create tables, sequences and
+--   functions.
 create or replace function pgq.create_queue(i_queue_name text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off as $$

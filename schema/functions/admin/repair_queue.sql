@@ -29,9 +29,10 @@
 -- Returns: the number of events kept.
 -- Raises: PQ001; PQ013 not READ COMMITTED; PQ012 more ticks are in use than this cluster has used
 --   up xids; 55P03 as lock_queue.
--- Writes: as lock_queue, count_truncation, raise_sequences; update pgq.queue; truncate and insert
---   on the event tables; update and delete pgq.tick; delete pgq.stage; update pgq.position,
---   pgq.parked, pgq.skipped_event, pgq.registration, pgq.delayed_event, pgq.retry_queue.
+-- Writes: as lock_queue, count_truncation, raise_sequences, mark_checked; update pgq.queue;
+--   truncate and insert on the event tables; update and delete pgq.tick; delete pgq.stage; update
+--   pgq.position, pgq.parked, pgq.skipped_event, pgq.registration, pgq.delayed_event,
+--   pgq.retry_queue.
 create or replace function pgq.repair_queue(i_queue_name text)
 returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off as $$

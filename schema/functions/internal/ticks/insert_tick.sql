@@ -28,8 +28,9 @@
 --   sequences and the clock.
 -- Raises: PQ009 a tick id that is not beyond the last one; PQ013 not READ COMMITTED; PQ012 a
 --   sequence is behind the last tick; as check_tick_order.
--- Writes: row lock and, once after a move, update pgq.queue; insert pgq.tick_recent; nextval of the
---   tick sequence; NOTIFY as described.
+-- Writes: row lock and, once after a move, update pgq.queue; as mark_checked, at the first ticks of
+--   a queue that is new, moved or repaired; insert pgq.tick_recent; nextval of the tick sequence;
+--   NOTIFY as described.
 create or replace function pgq.insert_tick(
     i_queue_id int, i_tick_id bigint, i_tick_time timestamptz, i_event_seq bigint,
     out tick_id bigint, out tick_snapshot txid_snapshot)
