@@ -168,6 +168,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/positions/check_removable.sql
 \ir functions/internal/positions/remove_registration.sql
 \ir functions/internal/positions/move_position.sql
+\ir functions/internal/positions/last_progress.sql
 \ir functions/internal/parked/remove_parked.sql
 \ir functions/internal/parked/forget_parked.sql
 \ir functions/internal/lanes/key_hash.sql

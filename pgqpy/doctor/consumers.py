@@ -21,8 +21,12 @@ GONE = timedelta(minutes=10)
 RETRY_SLACK = timedelta(minutes=1)
 MANY_FAILING = 10  # events that failed five times or more
 HANGS = (
-    "look whether its handler hangs; handler_timeout ends such a process, and part_size keeps the "
-    "progress of a long batch"
+    "look whether its handler hangs, or whether it waits for min_count events; handler_timeout "
+    "ends a process that hangs, and part_size keeps the progress of a long batch"
+)
+STOPS = (
+    "look into its log: an error may end each of its runs; with on_error = 'retry' or 'park' a "
+    "consumer goes on with the other events"
 )
 
 # A shared consumer is where its slowest worker is: the workers' own rows are left out. So are those
@@ -122,15 +126,16 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
     hanging = [
         row
         for row in rows
-        if row["runs"] and not row["open"] and _unattended(row, "last_move") > GONE
+        if row not in idle and not row["open"] and _unattended(row, "last_move") > GONE
     ]
     for row in hanging:
         queue, consumer = row["queue_name"], row["consumer_name"]
+        how = "runs" if row["runs"] else f"was seen {duration(row['last_seen'])} ago"
         what = (
-            f"consumer {consumer} of queue {queue} runs, but has finished nothing for "
+            f"consumer {consumer} of queue {queue} {how}, but has finished nothing for "
             f"{duration(row['last_move'])}: about {row['pending_events']} event(s) wait"
         )
-        yield Finding("warn", "running", what, _lock_first(row, HANGS))
+        yield Finding("warn", "running", what, _lock_first(row, HANGS if row["runs"] else STOPS))
     if not idle and not hanging:
         count = sum(row["runs"] for row in rows)
         # Others may have been seen, or have got events, in the last minute: too early to tell.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgqpy.doctor.consumers import GONE, HANGS, QUIET
+from pgqpy.doctor.consumers import GONE, HANGS, QUIET, STOPS
 from pgqpy.doctor.finding import Finding, Row, command
 from pgqpy.texts import duration
 
@@ -46,12 +46,12 @@ def judge_workers(rows: list[Row]) -> Iterator[Finding]:
     a handler hangs: a worker extends it, and so may a receiver.
     """
     for row in rows:
-        if row["alive"] is False:
+        if row["alive"] is False and (row["holder"] or row["last_seen"] > QUIET):
             if row["live"] and row["last_seen"] > QUIET:
                 yield _not_taken_over(row)
         elif row["last_move"] > GONE:
             yield _without_progress(row)
-        elif row["lease_left"] is None and row["behind"] > GONE:
+        elif row["alive"] is not False and row["lease_left"] is None and row["behind"] > GONE:
             yield _behind(row)
 
 
@@ -89,6 +89,13 @@ def _without_progress(row: Row) -> Finding:
             f"{duration(row['last_move'])}; {_name(row)} has it now"
         )
         return Finding("warn", "worker", what, TAKEN_OVER)
+    if row["alive"] is False:
+        what = (
+            f"batch {row['current_batch']} of consumer {row['consumer_name']} of queue "
+            f"{row['queue_name']} was released {duration(row['last_seen'])} ago, and nothing of it "
+            f"was finished for {duration(row['last_move'])}"
+        )
+        return Finding("warn", "worker", what, STOPS)
     if row["last_seen"] <= GONE:
         remedy = EXTENDS if row["holder"] == "receive" else HANGS
         return Finding("warn", "worker", f"{what}, though it gives signs of life", remedy)

@@ -60,11 +60,11 @@ begin
             find_shared find_subconsumer find_subscription finish_parked_part forget_parked
             free_dedup_keys hide_events hide_from_consumer holder_is_dead ids_are_repeated
             insert_delayed insert_row insert_tick is_extra_maint is_moved is_rotation_due
-            is_unchecked keeps_table key_changes key_hash lane_sql late_delayed lease_end
-            lease_events lease_is_over lease_slot lock_batch lock_consumers lock_current_table
-            lock_event_tables lock_for_compaction lock_free_range lock_queue lock_subscription
-            lock_truncation_mark look_setting mark_checked mark_skips move_due move_lanes
-            move_position narrow_part new_batch_id note_look open_lane open_next_range
+            is_unchecked keeps_table key_changes key_hash lane_sql last_progress late_delayed
+            lease_end lease_events lease_is_over lease_slot lock_batch lock_consumers
+            lock_current_table lock_event_tables lock_for_compaction lock_free_range lock_queue
+            lock_subscription lock_truncation_mark look_setting mark_checked mark_skips move_due
+            move_lanes move_position narrow_part new_batch_id note_look open_lane open_next_range
             parked_event_sql parse_look planned_due raise_detached raise_other_hash
             raise_queue_not_found raise_sequence_behind raise_sequences raise_subscription_moved
             raise_worker_lives raise_wrong_isolation raise_wrong_mode range_sql range_txids

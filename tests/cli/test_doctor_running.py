@@ -126,6 +126,25 @@ def test_a_consumer_that_runs_and_finishes_nothing_is_a_warning(
 
 
 @pytest.mark.usefixtures("waiting")
+def test_a_consumer_that_starts_again_and_again_and_finishes_nothing_is_a_warning(
+    examine: Examine, client: pgqpy.Client, connection: Connection
+) -> None:
+    """An error that ends its runs, with a supervisor."""
+    client.next_batch("orders", "billing")
+    age(connection, "9 minutes")
+    connection.execute("update pgq.position set pos_moved = now() - interval '16 minutes'")
+    connection.execute("update pgq.tick set tick_time = now() - interval '16 minutes'")
+    client.tick_queue("orders")
+    for number in range(2):
+        connection.execute("select pgq.begin_run('orders', 'billing', %s)", [f"run {number}"])
+        connection.execute("select pgq.end_run('orders', 'billing', %s)", [f"run {number}"])
+    code, worst = examine()
+    assert (code, worst["running"][0]) == (0, "warn")
+    for words in ("ago, but has finished nothing for 16 min", "an error may end each of its runs"):
+        assert words in worst["running"][1]
+
+
+@pytest.mark.usefixtures("waiting")
 def test_a_session_that_may_not_consume_and_holds_the_lock_runs_nothing(
     examine: Examine, run_json: RunJson, connect: Connect
 ) -> None:
@@ -144,7 +163,10 @@ def test_a_session_that_may_not_consume_and_holds_the_lock_runs_nothing(
 def test_a_reader_without_a_lock_that_was_just_seen_runs(
     examine: Examine, connection: Connection
 ) -> None:
-    connection.execute("update pgq.position set pos_active = now() - interval '50 s'")
+    connection.execute(
+        "update pgq.position set pos_active = now() - interval '50 s',"
+        " pos_moved = now() - interval '9 minutes'"
+    )
     assert examine()[1]["running"][0] == "ok"
 
 

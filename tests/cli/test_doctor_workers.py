@@ -129,6 +129,20 @@ def test_workers_that_take_a_batch_from_each_other_are_told(
     assert "let their role or pool have one more connection for each worker" in line
 
 
+def test_a_batch_that_is_released_again_and_again_is_told(
+    examine: Examine, work: Work, client: pgqpy.Client
+) -> None:
+    """An error that ends each run of the workers, with a supervisor."""
+    work("1", "one")
+    away(client.connection, "1", MOVED)
+    client.connection.execute("select pgq.end_run('orders', 'mails.1', 'app1:1:x')")
+    code, worst = examine()
+    assert (code, worst["worker"][0], worst["running"][0]) == (0, "warn", "ok")
+    line = said(worst, "worker")
+    assert "ago, and nothing of it was finished for 16 min" in line
+    assert "an error may end each of its runs" in line
+
+
 def test_a_lease_that_is_extended_hides_no_handler_that_hangs(
     examine: Examine, work: Work, client: pgqpy.Client
 ) -> None:

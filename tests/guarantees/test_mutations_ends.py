@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 comes_back = partial(ends.test_process_that_comes_back_after_a_lost_session_did_not_die, died=False)
 lives = ends.test_run_whose_session_is_there_has_not_died
-is_no_progress = partial(
-    ends.test_takeover_is_no_progress_unless_the_range_was_released, released=False
-)
+begins_again = ends.test_run_that_begins_again_is_no_progress_unless_nobody_was_at_work
+is_no_progress = partial(ends.test_takeover_is_no_progress, released=False)
 MUTATIONS = {
     "count lost sessions as unclean ends": Mutation(
         "uncount_end", "pos_tries = nullif(pos_tries - 1, 0)", "pos_tries = pos_tries", comes_back
@@ -98,22 +97,37 @@ MUTATIONS = {
         ends.test_run_with_lanes_whose_session_is_there_has_not_died,
     ),
     "take a takeover for progress": Mutation(
-        "take_range", "and d.pos_holder is not null", "and false", is_no_progress
+        "take_range",
+        "x_moved => pgq.last_progress(d.pos_moved, d.pos_active)",
+        "x_moved => null",
+        is_no_progress,
     ),
     "take the careful mode's end for progress": Mutation(
-        "widen_run", "set pos_moved = p.pos_moved", "set pos_moved = pos_moved", is_no_progress
+        "widen_run", ", x_moved => p.pos_moved", "", is_no_progress
     ),
     "forget that a batch was taken over": Mutation(
         "widen_run", "'{}'::text[]", "null::text[]", is_no_progress
     ),
-    "take a released range for one without progress": Mutation(
-        "take_range",
-        "and d.pos_holder is not null",
+    "take a run that begins for progress": Mutation(
+        "begin_run",
+        ", x_moved => pgq.last_progress(p.pos_moved, p.pos_active)",
         "",
-        partial(ends.test_takeover_is_no_progress_unless_the_range_was_released, released=True),
+        partial(begins_again, again="plain consumer", away=False),
+    ),
+    "take a run that ends for progress": Mutation(
+        "end_run",
+        "        x_moved => p.pos_moved);",
+        "        x_moved => null);",
+        partial(begins_again, again="plain consumer", away=False),
+    ),
+    "count the time away of a worker that comes back": Mutation(
+        "resume_part",
+        "coalesce(pgq.last_progress(pos_moved, pos_active), clock_timestamp())",
+        "pos_moved",
+        partial(begins_again, again="same worker", away=True),
     ),
     "count the time in which nobody was at work": Mutation(
-        "take_range",
+        "last_progress",
         "< interval '10 minutes'",
         "< interval '10 days'",
         ends.test_range_that_nobody_worked_on_begins_anew,

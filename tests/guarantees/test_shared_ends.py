@@ -133,16 +133,14 @@ def test_run_with_lanes_whose_session_is_there_has_not_died(db: Database) -> Non
 
 
 @pytest.mark.parametrize("released", [False, True])
-def test_takeover_is_no_progress_unless_the_range_was_released(
-    db: Database, released: bool
-) -> None:
+def test_takeover_is_no_progress(db: Database, released: bool) -> None:
     one, other = workers(db, "a")
     assert one.take() is not None
+    db.main.run(HOUR)
     if released:
         assert db.main.one("select pgq.end_run('q', 'c.1', %s)", one.holder) == 1
-    db.main.run(HOUR)
     assert other.take(dead="0") is not None
-    assert db.main.all(UNMOVED) == [(not released,)]
+    assert db.main.all(UNMOVED) == [(True,)]
     if released:
         return
     one.holder = "host:3:x"
@@ -150,6 +148,33 @@ def test_takeover_is_no_progress_unless_the_range_was_released(
     assert one.session.one("select pgq.widen_run('q', 'c.1', %s)", one.holder) == 1000
     assert db.main.all(UNMOVED) == [(True,)]
     assert db.main.one("select attempt from pgq.get_worker_info() where current_batch > 0") == 2
+
+
+@pytest.mark.parametrize("again", ["same worker", "plain consumer"])
+@pytest.mark.parametrize("away", [False, True])
+def test_run_that_begins_again_is_no_progress_unless_nobody_was_at_work(
+    db: Database, again: str, away: bool
+) -> None:
+    if again == "same worker":
+        (worker,) = workers(db, "a", 1)
+        worker.take()
+        end, begin = "select pgq.end_run('q', 'c.1', %s)", "select 1"
+    else:
+        db.queue()
+        db.main.insert("a")
+        db.main.tick()
+        end, begin = "select pgq.end_run('q', 'c', %s)", "select pgq.begin_run('q', 'c', 'run 2')"
+        db.main.one("select pgq.begin_run('q', 'c', 'host:1:x')")
+        assert db.main.one("select pgq.next_batch('q', 'c')") is not None
+    db.main.run(HOUR)
+    assert db.main.one(end, "host:1:x") == 1
+    if away:
+        db.main.run("update pgq.position set pos_active = now() - interval '11 minutes'")
+    db.main.one(begin)
+    if again == "same worker":
+        worker.holder = "host:2:x"
+        assert worker.take() is not None
+    assert db.main.all(UNMOVED) == [(not away,)]
 
 
 def test_range_that_nobody_worked_on_begins_anew(db: Database) -> None:

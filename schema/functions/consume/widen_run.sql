@@ -5,7 +5,7 @@
 -- Returns: the size of parts from now on; null: whole batches. Nothing changes if another run has
 --   begun meanwhile.
 -- Raises: PQ002 not a subscriber; PQ020 as lock_subscription; 40001 as it and move_position.
--- Writes: as lock_subscription; insert and update pgq.position.
+-- Writes: as lock_subscription; insert pgq.position.
 create or replace function pgq.widen_run(i_queue_name text, i_consumer_name text, i_holder text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off as $$
@@ -20,9 +20,7 @@ begin
         p.pos_pins, p.pos_from, p.pos_done, p.pos_holder, v_part,
         x_until => p.pos_until, x_to => p.pos_to, x_ids => p.pos_ids,
         x_died => case when p.pos_died is not null then '{}'::text[] end,
-        x_leases => p.pos_leases);
-    update pgq.position set pos_moved = p.pos_moved
-     where pos_sub = p.pos_sub and pos_no = p.pos_no + 1;
+        x_leases => p.pos_leases, x_moved => p.pos_moved);
     return v_part;
 end $$;
 comment on function pgq.widen_run(text, text, text)

@@ -28,7 +28,8 @@ begin
     end if;
     update pgq.position
        set pos_active = clock_timestamp(), pos_until = i_until,
-           pos_holder = coalesce(pos_holder, i_holder)
+           pos_holder = coalesce(pos_holder, i_holder),
+           pos_moved = coalesce(pgq.last_progress(pos_moved, pos_active), clock_timestamp())
      where pos_sub = w.sub_id and pos_no = w.pos_no;
     return w.pos_batch;
 end $$;

@@ -3,10 +3,9 @@
 -- new batch id: the old one is not open any more (G5). The caller holds both registrations.
 -- What failed in a batch of parked events has failed in the new one.
 --
--- A takeover is no progress: pos_moved stays. So doctor sees that workers take a range from each
--- other and finish nothing of it. But if the range was released, or had no sign of life for ten
--- minutes, nobody was at work: then pos_moved is the time of the takeover.
--- Writes: insert and update pgq.position; update pgq.parked.
+-- A takeover is no progress, see last_progress. So doctor sees that workers take a range from each
+-- other and finish nothing of it.
+-- Writes: insert pgq.position; update pgq.parked.
 create or replace function pgq.take_range(
     d pgq.current_position, w pgq.current_position, i_batch bigint, i_holder text,
     i_until timestamptz)
@@ -24,8 +23,6 @@ begin
     perform pgq.move_position(w.sub_id, w.pos_no, d.pos_last_tick, d.pos_next_tick, i_batch,
         x_from => d.pos_from, x_done => d.pos_done, x_holder => i_holder, x_part => d.pos_part,
         x_tries => d.pos_tries, x_until => i_until, x_to => d.pos_to, x_died => d.pos_died,
-        x_ids => d.pos_ids, x_leases => d.pos_leases);
-    update pgq.position set pos_moved = d.pos_moved
-     where pos_sub = w.sub_id and pos_no = w.pos_no + 1 and d.pos_holder is not null
-       and clock_timestamp() - d.pos_active < interval '10 minutes';
+        x_ids => d.pos_ids, x_leases => d.pos_leases,
+        x_moved => pgq.last_progress(d.pos_moved, d.pos_active));
 end $$;
