@@ -19,8 +19,8 @@ EVENTS, BEGIN = "replay_events", "begin_replay"
 MUTATIONS = {
     "insert for every consumer": Mutation(
         EVENTS,
-        "ev_time,\n                   $12, ev_type",
-        "ev_time,\n                   0, ev_type",
+        "ev_time, $11,\n",
+        "ev_time, 0,\n",
         replay.test_events_come_again_to_one_consumer_behind_its_backlog,
     ),
     "insert wherever the replay stands": Mutation(
@@ -73,15 +73,15 @@ MUTATIONS = {
     ),
     "insert cancelled events": Mutation(
         EVENTS,
-        "skip_sub in ($12, -$11)",
+        "skip_sub in ($11, -$10)",
         "skip_sub = 0",
         replay.test_cancelled_and_skipped_events_stay_hidden,
     ),
     "insert for a detached consumer": Mutation(
         EVENTS,
-        "r.sub_detached is null",
-        "true",
-        replay.test_detached_consumer_gets_them_when_it_is_attached_again,
+        "if r.sub_detached is not null then",
+        "if false then",
+        replay.test_detached_consumer_gets_what_it_lost_when_it_is_attached_again,
     ),
     "let a seek go on": Mutation(
         EVENTS,

@@ -9,7 +9,8 @@
 -- Returns: the replay. An unfinished one with another i_asked is returned as it is: the caller
 --   compares.
 -- Raises: PQ002 not a subscriber; PQ009 a NULL; PQ017 the consumer reads ranges of ticks, which
---   have no retried events; PQ020 a subconsumer or a lane; 40001 as check_snapshot.
+--   have no retried events; PQ020 a subconsumer or a lane; PQ024 it is detached: what it has lost
+--   lies after its position, and would be left out; 40001 as check_snapshot.
 -- Writes: key share lock pgq.registration; insert or update pgq.replay; as check_snapshot.
 create or replace function pgq.begin_replay(
     i_queue_name text, i_consumer_name text, i_asked text, i_since timestamptz,
@@ -39,6 +40,8 @@ begin
             i_queue_name, i_consumer_name using errcode = 'PQ017',
             detail = format('tick_id=%s', p.pos_last_tick),
             hint = 'such a reader can read the archive itself; name a consumer that takes batches';
+    elsif p.sub_detached is not null then
+        perform pgq.raise_detached(i_queue_name, i_consumer_name, p.sub_detached);
     end if;
     insert into pgq.replay as old (replay_sub, replay_asked, replay_since, replay_until)
     values (v_sub, i_asked, i_since, i_until)

@@ -25,8 +25,8 @@
 --   belong to one event.
 -- Returns: how many events were inserted; null, and nothing was done, if the replay is at another
 --   position, or there is none.
--- Raises: PQ002 not a subscriber; PQ009 arrays of different lengths; 40001 as check_snapshot, or in
---   REPEATABLE READ, another session was faster, or moved the consumer.
+-- Raises: PQ002 not a subscriber; PQ009 arrays of different lengths; PQ024 as begin_replay; 40001
+--   as check_snapshot, or in REPEATABLE READ, another session was faster, or moved the consumer.
 -- Writes: key share lock pgq.registration; update pgq.replay; insert pgq.retry_queue; as
 --   check_snapshot.
 create or replace function pgq.replay_events(
@@ -52,6 +52,9 @@ begin
     end if;
     select * into r from pgq.registration where sub_id = v_sub for key share;
     perform pgq.check_snapshot();
+    if r.sub_detached is not null then
+        perform pgq.raise_detached(i_queue_name, i_consumer_name, r.sub_detached);
+    end if;
     update pgq.replay
        set replay_tick = i_next_tick, replay_group = i_next_group,
            replay_done = case when i_done then now() end
@@ -69,20 +72,20 @@ begin
                  order by number)
             insert into pgq.retry_queue (ev_retry_after, ev_queue, ev_id, ev_time, ev_owner,
                    ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
-            select case when $10 then clock_timestamp() else 'infinity' end, $11, ev_id, ev_time,
-                   $12, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+            select clock_timestamp(), $10, ev_id, ev_time, $11,
+                   ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
               from given
              where %s and tick_id <= (
                     select min(pos_last_tick) from pgq.current_position
-                     where $12 in (sub_id, sub_parent))
+                     where $11 in (sub_id, sub_parent))
                and not exists (
-                    select from pgq.parked where ev_owner = $12 and parked.ev_id = given.ev_id)
+                    select from pgq.parked where ev_owner = $11 and parked.ev_id = given.ev_id)
                and ev_id not in (
-                    select skip_id from pgq.skipped_event where skip_sub in ($12, -$11))
+                    select skip_id from pgq.skipped_event where skip_sub in ($11, -$10))
             on conflict (ev_owner, ev_id) do nothing$sql$,
             coalesce(pgq.filter_sql(r.sub_filter - 'lane'), 'true'))
             using ev_ids, ev_times, tick_ids, ev_types, ev_datas, ev_extra1s, ev_extra2s,
-                ev_extra3s, ev_extra4s, r.sub_detached is null, r.sub_queue, r.sub_id;
+                ev_extra3s, ev_extra4s, r.sub_queue, r.sub_id;
         get diagnostics v_inserted = row_count;
         update pgq.replay set replay_events = replay_events + v_inserted
          where replay_sub = r.sub_id;
