@@ -146,6 +146,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/stalled/keeps_table.sql
 \ir functions/internal/stalled/detach_consumer.sql
 \ir functions/maint/maint_stalled.sql
+\ir functions/internal/maint/dump_is_running.sql
 \ir functions/internal/maint/lock_truncation_mark.sql
 \ir functions/internal/maint/count_truncation.sql
 \ir functions/maint/maint_rotate_tables_step1.sql

@@ -53,15 +53,15 @@ begin
             check_role_name check_snapshot check_tick_order check_unstaged check_utf8 check_writer
             choose_history choose_parked compact_positions compact_ticks copy_skips count_end
             count_ended count_live_workers count_truncation counting_time create_event_table
-            cut_range dead_event_matches detach_consumer due_retries end_lanes event_bytes
-            event_table exclude_own_xid filter_sql find_batch find_batch_events find_cron
-            find_dead_worker find_events_by_id find_inserted_here find_lane_tick find_lanes
-            find_next_tick find_open_ids find_pending_events find_queue find_range find_range_stages
-            find_shared find_subconsumer find_subscription finish_parked_part forget_parked
-            free_dedup_keys hide_events hide_from_consumer holder_is_dead ids_are_repeated
-            insert_delayed insert_row insert_tick is_extra_maint is_moved is_rotation_due
-            is_unchecked keeps_table key_changes key_hash lane_sql last_progress late_delayed
-            lease_end lease_events lease_is_over lease_slot lock_batch lock_consumers
+            cut_range dead_event_matches detach_consumer due_retries dump_is_running end_lanes
+            event_bytes event_table exclude_own_xid filter_sql find_batch find_batch_events
+            find_cron find_dead_worker find_events_by_id find_inserted_here find_lane_tick
+            find_lanes find_next_tick find_open_ids find_pending_events find_queue find_range
+            find_range_stages find_shared find_subconsumer find_subscription finish_parked_part
+            forget_parked free_dedup_keys hide_events hide_from_consumer holder_is_dead
+            ids_are_repeated insert_delayed insert_row insert_tick is_extra_maint is_moved
+            is_rotation_due is_unchecked keeps_table key_changes key_hash lane_sql last_progress
+            late_delayed lease_end lease_events lease_is_over lease_slot lock_batch lock_consumers
             lock_current_table lock_event_tables lock_for_compaction lock_free_range lock_queue
             lock_subscription lock_truncation_mark look_setting mark_checked mark_skips move_due
             move_lanes move_position narrow_part new_batch_id note_look open_lane open_next_range

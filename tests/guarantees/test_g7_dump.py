@@ -110,6 +110,51 @@ def test_dump_that_has_locked_the_mark_puts_a_rotation_off_and_is_named(db: Data
     assert db.main.rotate() == 0
 
 
+def test_upgrade_that_has_locked_the_mark_puts_a_rotation_off(db: Database) -> None:
+    late_dump(db)[0].rollback()
+    for _ in range(2):
+        db.main.rotate()
+        db.main.tick()
+        db.main.drain()
+    upgrade = db.open()
+    upgrade.begin()
+    upgrade.run("lock table pgq.truncation_0 in share update exclusive mode")
+    assert db.main.rotate() == 2
+    upgrade.rollback()
+    assert db.main.rotate() == 0
+
+
+ASKED = """
+    create or replace function pgq.lock_truncation_mark() returns void language plpgsql as $$
+    begin
+        raise exception 'asked for a lock';
+    end $$
+"""
+
+
+@pytest.mark.parametrize("call", ["maint_rotate_tables_step1('q')", "compact_positions()"])
+def test_nothing_waits_for_the_locks_of_a_dump(db: Database, call: str) -> None:
+    """The workers of pg_dump -j fail where another session waits for a lock before them."""
+    dump, listed = late_dump(db)
+    for _ in range(2):
+        db.main.rotate()
+        db.main.tick()
+        db.main.drain()
+    lock_all(dump, [table for table in listed if table.startswith("truncation_")])
+    db.main.run(ASKED)
+    assert not db.main.one(f"select pgq.{call}")
+    dump.rollback()
+    with refused("P0001"):
+        db.main.one(f"select pgq.{call}")
+
+
+def test_mark_that_a_restore_has_left_out_is_made(db: Database) -> None:
+    leave_a_batch_open(db)
+    db.main.run("drop table pgq.truncation_0")
+    assert db.main.one("select pgq.compact_positions()") is True
+    assert db.main.all(MARKS) == [("truncation_0",)]
+
+
 @COMPACTIONS
 def test_dump_that_begins_beside_a_compaction_fails(db: Database, compact: str) -> None:
     leave_a_batch_open(db)

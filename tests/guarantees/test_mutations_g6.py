@@ -157,11 +157,25 @@ MUTATIONS = {
         "v_has_rows := true;",
         dump.test_dump_that_begins_beside_rotations_of_empty_tables_goes_on,
     ),
-    "rotate beside a dump that has locked the mark": Mutation(
+    "rotate beside an upgrade that has locked the mark": Mutation(
         "maint_rotate_tables_step1",
         "perform pgq.lock_truncation_mark();",
         "null;",
-        dump.test_dump_that_has_locked_the_mark_puts_a_rotation_off_and_is_named,
+        dump.test_upgrade_that_has_locked_the_mark_puts_a_rotation_off,
+    ),
+    "wait for a dump with a rotation": Mutation(
+        "maint_rotate_tables_step1",
+        " or pgq.dump_is_running() then",
+        " then",
+        partial(
+            dump.test_nothing_waits_for_the_locks_of_a_dump, call="maint_rotate_tables_step1('q')"
+        ),
+    ),
+    "wait for a dump with a compaction": Mutation(
+        "lock_for_compaction",
+        "if pgq.dump_is_running() then",
+        "if false then",
+        partial(dump.test_nothing_waits_for_the_locks_of_a_dump, call="compact_positions()"),
     ),
     "let a dump take a repaired table for empty": Mutation(
         "repair_queue",

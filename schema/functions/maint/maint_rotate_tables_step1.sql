@@ -17,8 +17,9 @@
 -- consumer holds a lock on the table until it commits, and several that are busy never leave the
 -- table alone for so long. So a rotation that is late by a whole period waits for 900 ms. Nobody
 -- waits if a consumer has yet to read the table. The queue's row is locked last: ticks need it.
--- During a pg_dump or a long transaction the lock fails, and the next call tries again. A pg_dump
--- that has no locks yet fails, if the table has rows: see lock_truncation_mark.
+-- During a long transaction the lock fails, and the next call tries again; during a pg_dump nothing
+-- is locked, see dump_is_running. A pg_dump that has no locks yet fails, if the table has rows: see
+-- lock_truncation_mark.
 --
 -- Returns: 0.
 -- Raises: PQ001; PQ012 and PQ015 queue maint failure; PQ012 as check_moved; PQ013 not READ
@@ -53,21 +54,26 @@ begin
             q.queue_switch_step1, txid_current() using errcode = 'PQ012',
             hint = format('select pgq.repair_queue(%L)', i_queue_name);
     end if;
-    -- last, as it may read the events: a tick of another cluster sees events that were never read
-    perform pgq.check_moved(q);
-    v_retained := pgq.retained_tick(q);  -- before the locks: it may read many ticks
-    v_retention := q.queue_retention;
-    v_slowest := least(pgq.slowest_tick(q.queue_id), v_retained);
-    if not exists (select from pgq.tick where tick_queue = q.queue_id and tick_id = v_slowest) then
-        raise exception 'queue % maint failure: tick % not found', i_queue_name, v_slowest
-            using errcode = 'PQ015';
-    end if;
-    v_before := q.queue_cur_table;
-    v_next := (v_before + 1) % q.queue_ntables;
-    if not pgq.tick_sees_table(q.queue_id, v_slowest, v_next) then
+    begin
+        -- last, as it may read the events: a tick of another cluster sees events never read
+        perform pgq.check_moved(q);
+        v_retained := pgq.retained_tick(q);  -- before the locks: it may read many ticks
+        v_retention := q.queue_retention;
+        v_slowest := least(pgq.slowest_tick(q.queue_id), v_retained);
+        if not exists (
+                select from pgq.tick where tick_queue = q.queue_id and tick_id = v_slowest) then
+            raise exception 'queue % maint failure: tick % not found', i_queue_name, v_slowest
+                using errcode = 'PQ015';
+        end if;
+        v_before := q.queue_cur_table;
+        v_next := (v_before + 1) % q.queue_ntables;
+        v_table := pgq.event_table(q.queue_id, v_next);
+        if not pgq.tick_sees_table(q.queue_id, v_slowest, v_next) or pgq.dump_is_running() then
+            return 0;
+        end if;
+    exception when lock_not_available then  -- another session rotates it
         return 0;
-    end if;
-    v_table := pgq.event_table(q.queue_id, v_next);
+    end;
     begin
         if q.queue_switch_time + 2 * q.queue_rotates_after < now() then
             set local lock_timeout = '900ms';  -- less than deadlock_timeout
