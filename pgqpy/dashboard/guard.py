@@ -192,8 +192,15 @@ def check_origin(request: Request) -> None:
     if origin is None:  # old browsers leave it out; the token protects them
         if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
             raise Refused(HTTPStatus.FORBIDDEN, "the form comes from another site")
-    elif urlsplit(origin).netloc != request.headers.get("host"):
+    elif _netloc(origin) != request.headers.get("host"):
         raise Refused(HTTPStatus.FORBIDDEN, "the form comes from another site")
+
+
+def _netloc(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:  # such as "http://[": no address
+        return None
 
 
 async def read_form(request: Request) -> dict[str, str]:

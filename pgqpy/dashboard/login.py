@@ -116,7 +116,10 @@ class LoginPages:
 
 def local_path(wanted: str) -> str:
     """Return the path if it leads to a page of ours, else that of the overview."""
-    parts = urlsplit(wanted)
+    try:
+        parts = urlsplit(wanted)
+    except ValueError:  # such as "//[": no address
+        return "/"
     is_ours = not parts.scheme and not parts.netloc and wanted.startswith("/")
     if not is_ours or wanted.startswith("//") or not wanted.isprintable() or "\\" in wanted:
         return "/"

@@ -178,6 +178,7 @@ def test_a_logout_ends_the_streams_of_the_login(
         "https://evil.example/",
         "//evil.example",
         "///evil.example",
+        "//[",
         "/\\evil.example",
         "\\\\evil",
         "javascript:x",

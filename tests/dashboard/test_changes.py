@@ -92,8 +92,9 @@ def test_a_change_needs_its_token_and_origin_and_is_no_get(
     browser, form = operator(), {**PLACE, "name": "report"}
     assert browser.post(f"/change/{action}", data=form, headers={"origin": HOME}).status_code == 403
     form["token"] = token(browser.get("/changes").text)
-    elsewhere = {"origin": "https://evil.example"}
-    assert browser.post(f"/change/{action}", data=form, headers=elsewhere).status_code == 403
+    for origin in ("https://evil.example", "http://["):
+        elsewhere = {"origin": origin}
+        assert browser.post(f"/change/{action}", data=form, headers=elsewhere).status_code == 403
     assert browser.get(f"/change/{action}", params=form).status_code == 405
     assert outcomes(orders) == []
 
