@@ -33,19 +33,11 @@ class Moved(NamedTuple):
     failures: tuple[tuple[str, psycopg.Error], ...]  # by queue, whose due events stay
 
 
-def retry(client: Client, *, stopping: Callable[[], bool] = lambda: False) -> Moved:
-    """Move all due events from the retry queue back into their queues.
-
-    One call moves a bounded number of events in its own transaction. It is repeated until no event
-    is left that was due at the last call, or until `stopping` returns true.
-    """
-    total = 0
-    moved = FULL
+def retry(client: Client) -> Moved:
+    """Move due events from the retry queue back into their queues: all, if fewer than `FULL`."""
     with warnings_by_queue(client) as failures:
-        while moved >= FULL and not stopping():
-            moved = client.maint_retry_events()
-            total += moved
-    return Moved(total, tuple(failures.items()))
+        moved = client.maint_retry_events()
+    return Moved(moved, tuple(failures.items()))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import psycopg
 
 from pgqpy.errors import SchemaReplaced
 from pgqpy.ticker.backoff import Backoff
-from pgqpy.ticker.maintenance import Moved, retry, warnings_by_queue
+from pgqpy.ticker.maintenance import FULL, Moved, retry, warnings_by_queue
 from pgqpy.ticker.periodic import Duty
 from pgqpy.ticker.statements import Statements
 
@@ -76,25 +76,32 @@ class Mover:
             return True  # the round reports it
 
     def _round(self, client: Client) -> None:
-        """Move all due events, and find out when the next one is due."""
+        """Move all due events, and find out when the next one is due.
+
+        A million retried events that are due at once do not hold up the delayed ones: the calls
+        take turns.
+        """
         if self._statements is None or self._statements.connection is not client.connection:
             self._statements = Statements(client)
         now = time.monotonic()
         stopping = self._database.stopping.is_set
-        if now >= self._retry_at:
-            self._retry_at = now + self._period
-            self._count("retry", retry(client, stopping=stopping))
         left_out = {queue for queue in self._failing if self._failing.pausing(queue, now)}
         recovered = self._failing.keys() - left_out
         more = True
         while more and not stopping():
+            full = False
+            if time.monotonic() >= self._retry_at:
+                retried = retry(client)
+                full = retried.moved >= FULL
+                self._retry_at = 0.0 if full else now + self._period
+                self._count("retry", retried)
             with warnings_by_queue(client) as failures:
                 done = client.move_delayed_events(left_out)
             self._count("delayed", Moved(done.moved, tuple(failures.items())))
             for queue in failures:
                 self._failing.failed(queue, now)
             left_out |= failures.keys()
-            more = done.next_delayed == NOW
+            more = full or done.next_delayed == NOW
             self._plan(done)
         for queue in recovered - left_out:
             self._failing.succeeded(queue)

@@ -65,12 +65,6 @@ def test_retry_leaves_events_that_are_not_due(client, queue):
     assert retry(client).moved == 0
 
 
-def test_retry_stops_when_asked(client, queue):
-    put_through_retry(client, queue, 5)
-    assert retry(client, stopping=lambda: True).moved == 0
-    assert retry(client).moved == 5
-
-
 def test_retries_that_cannot_be_moved_are_logged_and_counted(
     dsn, client, connection, queue, capsys
 ):

@@ -162,6 +162,25 @@ def test_round_ends_while_events_come_due_all_the_time(dsn, client, queue, monke
     sessions.close()
 
 
+def test_many_retried_events_hold_up_no_delayed_one(dsn, client, queue, monkeypatch):
+    mover, sessions = mover_of(dsn)
+    calls = []
+
+    def nothing_delayed(self, left_out=()):
+        calls.append("delayed")
+        return DelayedMoves(0, None, None)
+
+    def ten_thousand_more(self):
+        calls.append("retry")
+        return 10_000 if len(calls) < 4 else 0
+
+    monkeypatch.setattr(pgqpy.Client, "move_delayed_events", nothing_delayed)
+    monkeypatch.setattr(pgqpy.Client, "maint_retry_events", ten_thousand_more)
+    mover.duty()
+    assert calls == ["retry", "delayed"] * 3
+    sessions.close()
+
+
 def test_a_round_moves_what_is_due_in_many_queues(dsn, client):
     due = datetime.now(timezone.utc) + timedelta(seconds=1)
     with client.transaction():
