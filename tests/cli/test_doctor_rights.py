@@ -1,69 +1,129 @@
-"""The doctor run by roles without the rights for a check, and on PGQ's extension."""
+"""The doctor on databases whose roles, or PUBLIC, have other rights than the engine grants."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
 
-import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 
 import pgqpy
-from tests.cli.support import Connection, Run
+from tests.cli.support import Connection, Examine, Run
 
-VISITOR = f"pgqpy_test_guest_{os.getpid()}"  # roles belong to the whole cluster
+
+def test_grants_that_a_restore_lost(examine: Examine, connection: Connection, run: Run) -> None:
+    function = "function pgq.insert_event(text, text, text)"
+    connection.execute(f"revoke execute on {function} from pgq_writer".encode())
+    code, worst = examine()
+    installed = run("schema", "install")
+    assert code == 1
+    assert "role pgq_writer lacks the right to insert events" in worst["rights"][1]
+    assert installed.exit_code == 0
+    assert examine()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("grant execute on function pgq.next_batch(text, text) to", "pgq.next_batch(text,text)"),
+        ("grant select on pgq.dead_event to", "has 1 right(s)"),
+        ("grant select (ev_data) on {event_table} to", "SELECT on pgq.event_"),
+        ("grant select on pgq.event_template to", "SELECT on pgq.event_template"),
+        ("revoke select on pgq.queue from", "lacks 1 right(s)"),
+        ("revoke usage on schema pgq from", "lacks 1 right(s)"),
+        ("revoke execute on function pgq.get_queue_info(text) from", "pgq.get_queue_info(text)"),
+    ],
+)
+def test_rights_of_public_that_the_engine_does_not_grant_or_that_are_missing(
+    examine: Examine,
+    client: pgqpy.Client,
+    connection: Connection,
+    run: Run,
+    change: str,
+    words: str,
+) -> None:
+    client.create_queue("orders")
+    ((table,),) = connection.execute("select queue_data_pfx from pgq.queue").fetchall()
+    connection.execute(f"{change.format(event_table=table)} public".encode())
+    code, worst = examine()
+    upgraded = run("schema", "upgrade")
+    assert (code, worst["rights"][0]) == (1, "fail")
+    assert words in worst["rights"][1]
+    assert "pgqpy schema upgrade" in worst["rights"][1]
+    assert upgraded.exit_code == 0
+    assert examine()[1]["rights"][0] == "ok"
+
+
+def test_public_may_call_what_the_owner_added_to_the_schema(
+    examine: Examine, connection: Connection
+) -> None:
+    connection.execute("create function pgq.own() returns int language sql as 'select 1'")
+    connection.execute("alter function pgq.own() security definer set search_path = pgq")
+    connection.execute("create table pgq.own_table ()")
+    connection.execute("grant select on pgq.own_table to public")
+    try:
+        assert examine()[1]["rights"][0] == "ok"
+    finally:
+        connection.execute("drop function pgq.own(); drop table pgq.own_table")
+
+
+@pytest.mark.parametrize("table", ["event", "installation", "queue", "dead_event"])
+def test_row_security_is_named(
+    examine: Examine, client: pgqpy.Client, connection: Connection, table: str
+) -> None:
+    client.create_queue("orders")
+    if table == "event":
+        ((table,),) = connection.execute("select queue_data_pfx from pgq.queue").fetchall()
+        table = table.removeprefix("pgq.")
+    connection.execute(f"alter table pgq.{table} enable row level security".encode())
+    code, worst = examine()
+    connection.execute(f"alter table pgq.{table} disable row level security".encode())
+    assert (code, worst["row security"][0]) == (1, "fail")
+    assert f"alter table pgq.{table} disable row level security" in worst["row security"][1]
+    assert "row security" not in examine()[1]
 
 
 @pytest.fixture
-def visitor(connection: Connection, dsn: str) -> Iterator[str]:
-    connection.execute(f"create role {VISITOR} login".encode())
-    yield make_conninfo(dsn, user=VISITOR)
-    connection.execute(f"drop role {VISITOR}".encode())
+def maker(connection: Connection) -> Iterator[str]:
+    """A login that may grant pgq_admin, as one that made it from PostgreSQL 16 on."""
+    connection.execute('create role "pgqpy test; maker" login createrole')
+    connection.execute('grant pgq_admin to "pgqpy test; maker" with admin option')
+    yield "pgqpy test; maker"
+    connection.execute('revoke pgq_admin from "pgqpy test; maker" cascade')
+    connection.execute('drop role "pgqpy test; maker"')
 
 
-def skipped(bare_run: Run, dsn: str) -> dict[str, str]:
-    """Return the checks that the doctor skipped, and what it said of each."""
-    found = json.loads(bare_run("--dsn", dsn, "doctor", "--json").stdout)
-    refused = ("may not", "permission denied", "not looked at", "cannot see")
-    quiet = [
-        each
-        for each in found
-        if each["level"] == "ok" and any(words in each["what"] for words in refused)
-    ]
-    assert quiet == []
-    return {
-        each["check"]: f"{each['what']}; {each['remedy']}"
-        for each in found
-        if each["level"] == "skipped"
-    }
-
-
-def test_what_the_role_may_not_look_at_is_skipped_and_the_named_roles_skip_nothing(
-    bare_run: Run, visitor: str, connection: Connection
+def test_a_role_that_may_grant_the_roles_is_named(
+    examine: Examine, connection: Connection, run: Run, maker: str
 ) -> None:
-    connection.execute(f"grant pgq_writer to {VISITOR}".encode())
-    told = skipped(bare_run, visitor)
-    assert set(told) == {"stage", "retry", "parked", "transaction"}
-    assert f'grant pgq_admin to "{VISITOR}"' in told["stage"]
-    assert f'grant pg_read_all_stats to "{VISITOR}"' in told["transaction"]
-    connection.execute(f"grant pgq_admin, pg_read_all_stats to {VISITOR}".encode())
-    assert skipped(bare_run, visitor) == {}
+    code, worst = examine()
+    installed = run("schema", "install")
+    assert (code, worst["roles"][0]) == (0, "warn")
+    what, _, remedy = worst["roles"][1].rstrip().partition("trusts it: ")
+    assert what.startswith(f"role {maker} may grant pgq_admin to itself")
+    assert installed.exit_code == 0
+    assert f"warning: role {maker} may grant pgq_admin" in installed.stderr
+    connection.execute(remedy.encode())
+    assert "roles" not in examine()[1]
+    assert "warning" not in run("schema", "install").stderr
 
 
-def test_the_doctor_fails_nothing_that_the_extension_supports(
-    bare_run: Run, extension_dsn: str
+def test_the_owner_of_the_schema_may_grant_the_roles(
+    examine: Examine, connection: Connection, maker: str
 ) -> None:
-    with pgqpy.connect(extension_dsn) as client, psycopg.connect(extension_dsn) as connection:
-        client.create_queue("orders")
-        client.register_consumer("orders", "billing")
-        client.insert_event("orders", "type", "data")
-        client.force_tick("orders")
-        connection.execute("select pgq.ticker()")
-        connection.commit()
-    result = bare_run("--dsn", extension_dsn, "doctor")
-    assert result.exit_code == 0, result.stdout
-    assert "the extension pgq 3.5" in result.stdout
-    assert "fail" not in [line.split()[0] for line in result.stdout.splitlines()]
-    assert "pgqpy ticker run" not in result.stdout
+    query = "select pg_get_userbyid(nspowner) from pg_namespace where nspname = 'pgq'"
+    ((owner,),) = connection.execute(query).fetchall()
+    connection.execute(f'alter schema pgq owner to "{maker}"'.encode())
+    worst = examine()[1]
+    connection.execute(f'alter schema pgq owner to "{owner}"'.encode())
+    assert "roles" not in worst
+
+
+def test_a_role_of_the_engine_that_can_log_in_is_named(
+    examine: Examine, connection: Connection
+) -> None:
+    connection.execute("alter role pgq_reader login password 'known'")
+    _, worst = examine()
+    connection.execute(worst["roles"][1].rstrip().partition("password; ")[2].encode())
+    assert worst["roles"][0] == "warn"
+    assert "role pgq_reader can log in" in worst["roles"][1]
+    assert "roles" not in examine()[1]
