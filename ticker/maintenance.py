@@ -20,21 +20,24 @@ if TYPE_CHECKING:
     from pgqpy import Client
     from pgqpy.records import MaintOperation
 
-FULL = 10_000  # retried events: a call that moves fewer leaves none that were due when it began
+FULL = 10_000  # retried events: what a call moves at least, if so many are due
 AGAIN = 1  # the result of an operation that is to be called again at once
 GONE = ("PQ001", "42P01")  # queue not found; its table was dropped during the call
 ROTATE = "pgq.maint_rotate_tables_step1"
 
 
 class Moved(NamedTuple):
-    """The result of a round that moves retried or delayed events into their queues."""
+    """The result of a call that moves retried or delayed events into their queues."""
 
     moved: int  # events
     failures: tuple[tuple[str, psycopg.Error], ...]  # by queue, whose due events stay
 
 
 def retry(client: Client) -> Moved:
-    """Move due events from the retry queue back into their queues: all, if fewer than `FULL`."""
+    """Move due events from the retry queue back into their queues, by one call.
+
+    If it moves fewer than `FULL`, no event is left that was due when it began.
+    """
     with warnings_by_queue(client) as failures:
         moved = client.maint_retry_events()
     return Moved(moved, tuple(failures.items()))

@@ -78,8 +78,8 @@ class Mover:
     def _round(self, client: Client) -> None:
         """Move all due events, and find out when the next one is due.
 
-        A million retried events that are due at once do not hold up the delayed ones: the calls
-        take turns.
+        Retried and delayed events take turns, one call each: so a queue with a million retried
+        events that are due at once does not hold up the delayed events of all queues.
         """
         if self._statements is None or self._statements.connection is not client.connection:
             self._statements = Statements(client)
@@ -91,9 +91,11 @@ class Mover:
         while more and not stopping():
             full = False
             if time.monotonic() >= self._retry_at:
+                self._retry_at = now + self._period  # also if it fails: the delayed events go on
                 retried = retry(client)
                 full = retried.moved >= FULL
-                self._retry_at = 0.0 if full else now + self._period
+                if full:
+                    self._retry_at = now
                 self._count("retry", retried)
             with warnings_by_queue(client) as failures:
                 done = client.move_delayed_events(left_out)

@@ -19,6 +19,7 @@ from pgqpy.records import DelayedMoves
 from pgqpy.ticker import logs, session
 from pgqpy.ticker.health import Health
 from pgqpy.ticker.logs import Report
+from pgqpy.ticker.maintenance import FULL
 from pgqpy.ticker.metrics import TickerMetrics
 from pgqpy.ticker.mover import Mover
 from pgqpy.ticker.periodic import Duty
@@ -166,19 +167,43 @@ def test_many_retried_events_hold_up_no_delayed_one(dsn, client, queue, monkeypa
     mover, sessions = mover_of(dsn)
     calls = []
 
-    def nothing_delayed(self, left_out=()):
-        calls.append("delayed")
-        return DelayedMoves(0, None, None)
-
-    def ten_thousand_more(self):
+    def many_more(self):
         calls.append("retry")
-        return 10_000 if len(calls) < 4 else 0
+        if len(calls) == 5:
+            mover._database.stopping.set()
+        return FULL
 
-    monkeypatch.setattr(pgqpy.Client, "move_delayed_events", nothing_delayed)
-    monkeypatch.setattr(pgqpy.Client, "maint_retry_events", ten_thousand_more)
+    monkeypatch.setattr(pgqpy.Client, "move_delayed_events", none_delayed(calls))
+    monkeypatch.setattr(pgqpy.Client, "maint_retry_events", many_more)
     mover.duty()
     assert calls == ["retry", "delayed"] * 3
     sessions.close()
+
+
+def test_retry_that_fails_holds_up_no_delayed_event(dsn, client, queue, monkeypatch):
+    mover, sessions = mover_of(dsn)
+    calls = []
+
+    def failing(self):
+        calls.append("retry")
+        raise psycopg.errors.QueryCanceled
+
+    monkeypatch.setattr(pgqpy.Client, "move_delayed_events", none_delayed(calls))
+    monkeypatch.setattr(pgqpy.Client, "maint_retry_events", failing)
+    mover.duty()
+    mover.duty()
+    assert calls == ["retry", "delayed"]
+    sessions.close()
+
+
+def none_delayed(calls):
+    """Return a move of delayed events that finds none, and notes that it was called."""
+
+    def move(self, left_out=()):
+        calls.append("delayed")
+        return DelayedMoves(0, None, None)
+
+    return move
 
 
 def test_a_round_moves_what_is_due_in_many_queues(dsn, client):
