@@ -6,7 +6,7 @@ import re
 from http import HTTPStatus
 from inspect import isawaitable
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
@@ -14,6 +14,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from pgqpy.dashboard.access import Login, PasswordAccess
 from pgqpy.dashboard.sessions import TOKEN, Session, Sessions
+from pgqpy.dashboard.urls import split_url
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -192,15 +193,8 @@ def check_origin(request: Request) -> None:
     if origin is None:  # old browsers leave it out; the token protects them
         if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
             raise Refused(HTTPStatus.FORBIDDEN, "the form comes from another site")
-    elif _netloc(origin) != request.headers.get("host"):
+    elif split_url(origin).netloc != request.headers.get("host"):
         raise Refused(HTTPStatus.FORBIDDEN, "the form comes from another site")
-
-
-def _netloc(origin: str) -> str | None:
-    try:
-        return urlsplit(origin).netloc
-    except ValueError:  # such as "http://[": no address
-        return None
 
 
 async def read_form(request: Request) -> dict[str, str]:

@@ -6,12 +6,12 @@ import asyncio
 import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from starlette.responses import RedirectResponse
 
 from pgqpy.dashboard.guard import cookie_path
 from pgqpy.dashboard.passwords import check_password
+from pgqpy.dashboard.urls import split_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,10 +116,7 @@ class LoginPages:
 
 def local_path(wanted: str) -> str:
     """Return the path if it leads to a page of ours, else that of the overview."""
-    try:
-        parts = urlsplit(wanted)
-    except ValueError:  # such as "//[": no address
-        return "/"
+    parts = split_url(wanted)
     is_ours = not parts.scheme and not parts.netloc and wanted.startswith("/")
     if not is_ours or wanted.startswith("//") or not wanted.isprintable() or "\\" in wanted:
         return "/"

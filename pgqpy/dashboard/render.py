@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
 from pgqpy import __version__, texts
+from pgqpy.dashboard.urls import split_url
 from pgqpy.texts import duration, escaped, noun
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def came_from(request: Request) -> str | None:
     """
     root, url = (
         str(request.scope.get("root_path", "")),
-        urlsplit(request.headers.get("referer", "")),
+        split_url(request.headers.get("referer", "")),
     )
     path = f"{url.path}?{url.query}" if url.query else url.path
     here = request.url.path + (f"?{request.url.query}" if request.url.query else "")

@@ -139,6 +139,7 @@ def test_the_next_page_shows_once_what_a_change_did(
         (f"{HOME}//evil.example/cron", None),
         (f"{HOME}/\\evil.example", None),
         ("javascript:alert(1)", None),
+        ("http://[", None),
         ("", None),
     ],
 )
