@@ -37,8 +37,8 @@ REMEDIES: Mapping[str, str] = {
     "42P01": "a table or sequence of the queue is gone: "
     "restore it, or drop the queue with pgqpy queue drop --force",
     "42883": "run pgqpy schema upgrade",
-    "42501": "grant pgq_ticker to the role the ticker connects as; if an event trigger of yours "
-    "fails, mend it",
+    "42501": "grant pgq_ticker to the role the ticker connects as; in an event trigger of yours, "
+    "grant the owner of the schema pgq what it uses",
     "55P03": "another session holds the queue's row or table: "
     "look for a transaction that is open for long (pgqpy doctor)",
     "53100": "the server's disk is full",

@@ -63,6 +63,7 @@ def replay(
         ArchiveMismatch: the archive is that of another queue or another history.
         ArchiveDamaged: a file cannot be read.
         ConsumerNotFound, SubscriptionMoved, WrongMode: the consumer takes no such events.
+        ConsumerDetached: attach it first.
     """
     with tick_ranges.locked_queue(client, options.queue) as queue:
         joined = join_archive(client, store, queue)

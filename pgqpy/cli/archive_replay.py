@@ -42,8 +42,9 @@ def replay(
     """Insert archived events again for one consumer, after all that is in the queue.
 
     Other consumers do not get these events. Left out are events that the consumer has yet to get,
-    that wait for a retry, that its filter does not take, or that were cancelled lately. TIME is
-    2026-01-31T14:00, 2026-01-31, or 90s, 30min, 2h, 7d for so long ago.
+    that wait for a retry, that its filter does not take, or that were cancelled lately. A
+    detached consumer is refused: attach it first. TIME is 2026-01-31T14:00, 2026-01-31, or 90s,
+    30min, 2h, 7d for so long ago.
 
     If the command is killed, run it again: it continues where it stopped, and inserts each event
     once. For events that the queue still keeps, pgqpy consumer seek is faster.

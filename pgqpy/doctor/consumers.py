@@ -21,8 +21,9 @@ GONE = timedelta(minutes=10)
 RETRY_SLACK = timedelta(minutes=1)
 MANY_FAILING = 10  # events that failed five times or more
 HANGS = (
-    "look whether its handler hangs, or whether it waits for min_count events; handler_timeout "
-    "ends a process that hangs, and part_size keeps the progress of a long batch"
+    "look into its log, as an error may end each of its runs; else look whether its handler hangs, "
+    "or it waits for min_count events; handler_timeout ends a process that hangs, and part_size "
+    "keeps the progress of a long batch"
 )
 STOPS = (
     "look into its log: an error may end each of its runs; with on_error = 'retry' or 'park' a "
@@ -94,7 +95,7 @@ RUNNING: LiteralString = f"""
 
 
 def judge_running(rows: list[Row]) -> Iterator[Finding]:
-    """Report consumers that no session runs while events wait for them, or that seem to hang.
+    """Report consumers that no session runs while events wait, or that finish nothing.
 
     A program that calls the SQL functions directly holds no lock; it counts as running if it was
     seen recently.
@@ -126,7 +127,9 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
     hanging = [
         row
         for row in rows
-        if row not in idle and not row["open"] and _unattended(row, "last_move") > GONE
+        if (row["runs"] or _unattended(row) <= QUIET)
+        and not row["open"]
+        and _unattended(row, "last_move") > GONE
     ]
     for row in hanging:
         queue, consumer = row["queue_name"], row["consumer_name"]

@@ -164,8 +164,8 @@ def judge_rotation(rows: list[Row]) -> Iterator[Finding]:
                 pids = ", ".join(map(str, row["holders"][:5]))
                 what += f"; transactions of server processes {pids} use the table to truncate"
             remedy = (
-                "pgqpy ticker run maintains, and its log tells of errors; slow consumers, long "
-                "transactions, stages delay it"
+                "run pgqpy ticker run, whose log names errors; slow consumers, long transactions "
+                "and stages delay a rotation"
             )
             yield Finding(level, "rotation", what, remedy)
 

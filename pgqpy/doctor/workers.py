@@ -43,15 +43,17 @@ def judge_workers(rows: list[Row]) -> Iterator[Finding]:
     """Report batches that nobody takes over, and workers that finish nothing, or far too slowly.
 
     If no worker lives at all, the check "running" reports the consumer. A lease does not end while
-    a handler hangs: a worker extends it, and so may a receiver.
+    a handler hangs: a worker extends it, and so may a receiver. A batch that was released a moment
+    ago counts as one that is worked on: an error may end each run.
     """
     for row in rows:
-        if row["alive"] is False and (row["holder"] or row["last_seen"] > QUIET):
+        released = row["alive"] is False and not row["holder"] and row["last_seen"] <= QUIET
+        if row["alive"] is False and not released:
             if row["live"] and row["last_seen"] > QUIET:
                 yield _not_taken_over(row)
         elif row["last_move"] > GONE:
             yield _without_progress(row)
-        elif row["alive"] is not False and row["lease_left"] is None and row["behind"] > GONE:
+        elif not released and row["lease_left"] is None and row["behind"] > GONE:
             yield _behind(row)
 
 
@@ -78,6 +80,13 @@ def _not_taken_over(row: Row) -> Finding:
 
 
 def _without_progress(row: Row) -> Finding:
+    if row["alive"] is False:
+        what = (
+            f"batch {row['current_batch']} of consumer {row['consumer_name']} of queue "
+            f"{row['queue_name']} was released {duration(row['last_seen'])} ago, and nothing of it "
+            f"was finished for {duration(row['last_move'])}"
+        )
+        return Finding("warn", "worker", what, STOPS)
     what = (
         f"{_name(row)} of consumer {row['consumer_name']} of queue {row['queue_name']} "
         f"has finished nothing of batch {row['current_batch']} for {duration(row['last_move'])}"
@@ -89,13 +98,6 @@ def _without_progress(row: Row) -> Finding:
             f"{duration(row['last_move'])}; {_name(row)} has it now"
         )
         return Finding("warn", "worker", what, TAKEN_OVER)
-    if row["alive"] is False:
-        what = (
-            f"batch {row['current_batch']} of consumer {row['consumer_name']} of queue "
-            f"{row['queue_name']} was released {duration(row['last_seen'])} ago, and nothing of it "
-            f"was finished for {duration(row['last_move'])}"
-        )
-        return Finding("warn", "worker", what, STOPS)
     if row["last_seen"] <= GONE:
         remedy = EXTENDS if row["holder"] == "receive" else HANGS
         return Finding("warn", "worker", f"{what}, though it gives signs of life", remedy)

@@ -34,10 +34,10 @@
 -- subscriptions inside one transaction.
 -- pos_until is the end of the holder's lease, if it has one: see holder_is_dead. touch_batch and
 -- resume_part update pos_active and pos_until in place: a sign of life is no move, and finish_part
--- compares pos_no. Only five more columns are updated in place: pos_holder by resume_part, where it
--- was null, and with it pos_moved, pos_died and pos_tries by uncount_end, and pos_batch by
--- repair_queue. pos_moved is the time of the last progress, whatever signs of life follow it: a
--- worker whose handler hangs gives them for ever. See last_progress.
+-- compares pos_no. Only five more columns are updated in place: pos_holder (where it was null) and
+-- pos_moved by resume_part, pos_died and pos_tries by uncount_end, and pos_batch by repair_queue.
+-- pos_moved is the time of the last progress: the range was opened, or a part of it finished. Signs
+-- of life, new runs and takeovers leave it: see last_progress.
 --
 -- A large range may be cut into parts of ids for several workers: see cut_range. pos_to is the last
 -- id of a worker's part; null: the range's end. pos_cuts are the last ids of the parts that are not

@@ -132,10 +132,13 @@ def test_workers_that_take_a_batch_from_each_other_are_told(
 def test_a_batch_that_is_released_again_and_again_is_told(
     examine: Examine, work: Work, client: pgqpy.Client
 ) -> None:
-    """An error that ends each run of the workers, with a supervisor."""
+    """An error that ends each run of the workers, with a supervisor. One run even died."""
     work("1", "one")
+    other = work("2")
     away(client.connection, "1", MOVED)
-    client.connection.execute("select pgq.end_run('orders', 'mails.1', 'app1:1:x')")
+    taken = "select batch_id from pgq.take_part('orders', 'mails', '2', 'app1:2:x', null, '0')"
+    assert other.execute(taken.encode()).fetchone() != (None,)
+    client.connection.execute("select pgq.end_run('orders', 'mails.2', 'app1:2:x')")
     code, worst = examine()
     assert (code, worst["worker"][0], worst["running"][0]) == (0, "warn", "ok")
     line = said(worst, "worker")
@@ -248,6 +251,8 @@ def test_a_worker_that_is_far_behind_the_others_is_a_warning(
     assert "worker 1 of consumer mails of queue orders still has batch " in line
     assert "what was taken last came 16 min later; 1 worker(s) have nothing to do" in line
     assert "pgqpy consumer show orders mails" in line
+    client.connection.execute("select pgq.end_run('orders', 'mails.1', 'app1:1:x')")
+    assert "worker" not in examine()[1], "another one takes it over"
 
 
 def test_of_a_client_of_pgq_nothing_is_claimed(

@@ -122,7 +122,7 @@ MUTATIONS = {
     ),
     "count the time away of a worker that comes back": Mutation(
         "resume_part",
-        "coalesce(pgq.last_progress(pos_moved, pos_active), clock_timestamp())",
+        "pgq.last_progress(pos_moved, pos_active)",
         "pos_moved",
         partial(begins_again, again="same worker", away=True),
     ),

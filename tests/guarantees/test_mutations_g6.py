@@ -163,6 +163,12 @@ MUTATIONS = {
         "null;",
         dump.test_upgrade_that_has_locked_the_mark_puts_a_rotation_off,
     ),
+    "fail beside another rotation": Mutation(
+        "maint_rotate_tables_step1",
+        "exception when lock_not_available then",
+        "exception when undefined_column then",
+        dump.test_rotation_gives_way_to_a_session_that_has_its_table,
+    ),
     "wait for a dump with a rotation": Mutation(
         "maint_rotate_tables_step1",
         " or pgq.dump_is_running() then",

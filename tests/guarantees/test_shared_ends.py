@@ -158,7 +158,7 @@ def test_run_that_begins_again_is_no_progress_unless_nobody_was_at_work(
     if again == "same worker":
         (worker,) = workers(db, "a", 1)
         worker.take()
-        end, begin = "select pgq.end_run('q', 'c.1', %s)", "select 1"
+        end, begin = "select pgq.end_run('q', 'c.1', %s)", "select 'workers do not call it'"
     else:
         db.queue()
         db.main.insert("a")

@@ -9,8 +9,8 @@
 -- Returns: the replay. An unfinished one with another i_asked is returned as it is: the caller
 --   compares.
 -- Raises: PQ002 not a subscriber; PQ009 a NULL; PQ017 the consumer reads ranges of ticks, which
---   have no retried events; PQ020 a subconsumer or a lane; PQ024 it is detached: what it has lost
---   lies after its position, and would be left out; 40001 as check_snapshot.
+--   have no retried events; PQ020 a subconsumer or a lane; PQ024 it is detached: the events that it
+--   lost are after its position, so they would be left out; 40001 as check_snapshot.
 -- Writes: key share lock pgq.registration; insert or update pgq.replay; as check_snapshot.
 create or replace function pgq.begin_replay(
     i_queue_name text, i_consumer_name text, i_asked text, i_since timestamptz,

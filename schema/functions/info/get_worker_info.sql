@@ -5,8 +5,8 @@
 -- false: another worker may take the range over, as holder_is_dead says; null: the server cannot
 -- know. How long a worker may be silent (dead_interval) is a setting of the one that takes over:
 -- compare last_seen with it. last_seen: since the last sign of life. last_move: since the range was
--- taken, or a part of it finished. pid: the session with the lock. lease_left: until the lease
--- ends, negative if it has. messages: the events of a lease that are not finished.
+-- opened, or a part of it finished (last_progress). pid: the session with the lock. lease_left:
+-- until the lease ends, negative if it has. messages: the events of a lease that are not finished.
 --
 -- attempt: 1, and one for each process that is known to have died with the range, or each lease
 -- that ended. part_size: the largest part in careful mode. tries: how often a process died while it

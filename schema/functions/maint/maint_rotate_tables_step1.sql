@@ -55,7 +55,7 @@ begin
             hint = format('select pgq.repair_queue(%L)', i_queue_name);
     end if;
     begin
-        -- last, as it may read the events: a tick of another cluster sees events never read
+        -- after the cheap checks, as it may read the events
         perform pgq.check_moved(q);
         v_retained := pgq.retained_tick(q);  -- before the locks: it may read many ticks
         v_retention := q.queue_retention;
@@ -71,7 +71,7 @@ begin
         if not pgq.tick_sees_table(q.queue_id, v_slowest, v_next) or pgq.dump_is_running() then
             return 0;
         end if;
-    exception when lock_not_available then  -- another session rotates it
+    exception when lock_not_available then  -- another session rotates or repairs it
         return 0;
     end;
     begin

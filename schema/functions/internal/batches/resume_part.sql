@@ -29,7 +29,7 @@ begin
     update pgq.position
        set pos_active = clock_timestamp(), pos_until = i_until,
            pos_holder = coalesce(pos_holder, i_holder),
-           pos_moved = coalesce(pgq.last_progress(pos_moved, pos_active), clock_timestamp())
+           pos_moved = pgq.last_progress(pos_moved, pos_active)
      where pos_sub = w.sub_id and pos_no = w.pos_no;
     return w.pos_batch;
 end $$;

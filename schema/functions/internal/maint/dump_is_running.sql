@@ -1,6 +1,6 @@
--- Says whether another session has pgq.truncation_N locked as pg_dump does, from its begin to its
--- end. A rotation or a compaction would wait for it in vain. And while it waits, pg_dump -j fails:
--- its workers ask for locks that they get at once, or not at all.
+-- Says whether another session holds pgq.truncation_N in ACCESS SHARE, as pg_dump does until it
+-- ends. A rotation or compaction would only time out. And while it waits, pg_dump -j fails: its
+-- workers lock with NOWAIT, and a lock that another session waits for is refused to them.
 -- Writes: nothing.
 create or replace function pgq.dump_is_running()
 returns boolean language sql as $$

@@ -1,5 +1,5 @@
--- Locks a table against all sessions, before it is truncated and filled again. A dump that has no
--- locks yet fails: see lock_truncation_mark.
+-- Locks a table against all sessions, before it is truncated and filled again. Gives up while a
+-- dump runs. A dump that has no locks yet fails: see lock_truncation_mark.
 --
 -- All other sessions queue up behind a waiting lock. So the caller sets a short lock_timeout, and
 -- gives up until the next time.

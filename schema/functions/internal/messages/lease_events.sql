@@ -3,7 +3,8 @@
 -- as a whole. A worker's subconsumer is left, because the worker goes on with what its own has.
 --
 -- What was counted against the first open event goes with the lease, which has it. The rest keeps
--- the size of the parts, and the leases that had all of it.
+-- the size of the parts, and the leases that had all of it. A lease counts as progress (pos_moved):
+-- the rest of a range does not tell what was finished of it. pos_leases tells of leases that end.
 -- Parameters: d: the range, locked by the caller, as count_end returned it. i_ids: the first of its
 --   open events. i_rest: there are more. i_until: the end of the lease.
 -- Returns: the batch id of the lease.

@@ -1,10 +1,11 @@
--- Tells a run that begins, or takes over what another one has left, when there was progress last. A
--- new run is no progress: doctor sees a consumer that starts again and again, and finishes nothing.
--- But if there was no sign of life for ten minutes, nobody was at work: the time counts from now.
+-- The time of the last progress, for a run that begins, or goes on with a range. A new run and a
+-- takeover are no progress: so doctor sees a consumer that starts again and again, and finishes
+-- nothing. But after ten minutes without a sign of life, nobody was at work: the time is now.
 -- Parameters: i_moved, i_active: pos_moved and pos_active.
--- Returns: i_moved; null: now.
+-- Returns: i_moved, or now.
 -- Writes: nothing.
 create or replace function pgq.last_progress(i_moved timestamptz, i_active timestamptz)
 returns timestamptz language sql as $$
-    select i_moved where clock_timestamp() - i_active < interval '10 minutes'
+    select case when clock_timestamp() - i_active < interval '10 minutes' then i_moved
+                else clock_timestamp() end
 $$;

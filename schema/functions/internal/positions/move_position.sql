@@ -7,7 +7,7 @@
 -- Parameters: x_pins: the ticks to keep beside the position's own; the pins before are dropped.
 --   x_from, x_done: what is finished of the open batch, see finish_part. The others: the columns
 --   of the same names, see pgq.position. A parameter that is left out is null in the new row: pass
---   what the move keeps. x_moved: null: now.
+--   what the move keeps. x_moved: the time of the last progress; null: now, as the move is it.
 -- Raises: 40001, another session moved this position, or extended the lease of its batch; roll back
 --   and call again.
 -- Writes: insert pgq.position; outside READ COMMITTED a row lock there, too.
