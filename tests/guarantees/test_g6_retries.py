@@ -66,6 +66,17 @@ def test_look_reads_no_more_pages_after_many_retries_while_xmin_is_held(looked: 
     assert _pages(looked.main) <= before + MORE_PAGES
 
 
+def test_look_reads_no_events_of_transactions_in_progress(looked: Database) -> None:
+    before = _pages(looked.main)
+    other = looked.open()
+    other.begin()
+    other.one(RETRY.format("now()") + " from generate_series(1, 3000) offset 2999", "x")
+    looked.main.one("select txid_current()")  # so that it is not the newest
+    assert _pages(looked.main) <= before + MORE_PAGES
+    other.commit()
+    assert looked.main.one(MOVE) == 3000
+
+
 def test_look_that_finds_something_reads_no_more_pages_either(looked: Database) -> None:
     looked.open().begin(RR)
     pages = []

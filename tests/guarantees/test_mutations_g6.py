@@ -215,6 +215,12 @@ MUTATIONS = {
             partial(g6r.test_event_set_aside_after_the_look_in_its_transaction_is_found, first=True)
         ),
     ),
+    "read the events of transactions in progress": Mutation(
+        "parse_look",
+        "where txid_visible_in_snapshot(xid, v_now)",
+        "where true",
+        looked(g6r.test_look_reads_no_events_of_transactions_in_progress),
+    ),
     "take what is left for moved": Mutation(
         "maint_retry_events",
         "where txid_visible_in_snapshot(ev_txid, v_snapshot)",
