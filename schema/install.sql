@@ -220,6 +220,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/consume/finish_batch.sql
 \ir functions/internal/parked/finish_parked_part.sql
 \ir functions/consume/finish_part.sql
+\ir functions/consume/check_position.sql
 \ir functions/internal/positions/lock_subscription.sql
 \ir functions/internal/positions/narrow_part.sql
 \ir functions/consume/begin_run.sql

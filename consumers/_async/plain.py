@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -11,6 +12,7 @@ from pgqpy.calls import consume, share
 from pgqpy.consumers import clock
 from pgqpy.consumers._async.loop import AsyncLoop
 from pgqpy.consumers._async.part_reader import AsyncPartReader
+from pgqpy.consumers._async.read_position import AsyncReadPosition
 from pgqpy.consumers._async.session import NO_DISK_WAIT
 from pgqpy.consumers._async.side_by_side import AsyncSideBySide
 from pgqpy.consumers.connection_errors import is_collision
@@ -43,6 +45,10 @@ class AsyncPlainLoop(AsyncLoop):
 
     _workers: AsyncWorkers | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.position = AsyncReadPosition(self.consumer, self.session, self.careful)
+
     @property
     def in_progress(self) -> str | None:
         """The events or the batch that handlers are working on, for the log."""
@@ -74,6 +80,7 @@ class AsyncPlainLoop(AsyncLoop):
         """Process and finish a batch; return the next one, None if there is none or at `stop`."""
         batch = self.make_batch(info)
         try:
+            await self.position.read(info)
             handled = await self._process_batch(batch)
             raise_if_cancelled()
             if handled:
@@ -180,6 +187,8 @@ class AsyncPlainLoop(AsyncLoop):
         batch = super().make_batch(info, part)
         if not self.by_event:
             batch.held, batch.confirm = self.held, self.confirm
+        if self.position.checks:
+            batch.failures.end_part = partial(self.finish_part, batch, None)
         return batch
 
     async def finish_part(
@@ -188,8 +197,10 @@ class AsyncPlainLoop(AsyncLoop):
         """Write the failures, and finish the part of the batch that ends with this event id."""
         sent_at = clock.now()
         part = batch.finish_part(up_to, done)
-        if not (await self.send(*batch.failures.take(), part))[-1]:
+        check = self.position.check(batch.info)
+        if not (await self.send(*check, *batch.failures.take(), part))[-1]:
             raise BatchLost(batch_id=batch.info.id)
+        self.position.moved()
         self.held.part_finished(sent_at)
 
     async def confirm(self, batch: Batch) -> None:
@@ -207,7 +218,8 @@ class AsyncPlainLoop(AsyncLoop):
 
     async def _finish_and_open_next(self, batch: AsyncOpenBatch) -> Batch | None:
         """Write the failures, finish the batch and open the next one, in one round trip."""
-        wanted = [*batch.failures.take(), consume.finish_batch(batch.info)]
+        check = self.position.check(batch.info)
+        wanted = [*check, *batch.failures.take(), consume.finish_batch(batch.info)]
         found: Batch | None = None
         contended = self.turn.contended
         if self.stop.is_set or contended:

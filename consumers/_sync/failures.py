@@ -17,6 +17,8 @@ from pgqpy.records import Failure
 from pgqpy.texts import describe, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from pgqpy.calls import Call
     from pgqpy.consumers._sync.parking import Parking
     from pgqpy.consumers._sync.session import Session
@@ -58,6 +60,7 @@ class Failures:
         self._parking = parking
         self._parked: deque[tuple[Event, str, timedelta | None, Failure]] = deque()
         self.parked_keys: set[str] = set()  # of these events
+        self.end_part: Callable[[], None] | None = None  # writes them, too
 
     @property
     def full(self) -> bool:
@@ -134,10 +137,15 @@ class Failures:
 
     def flush(self) -> None:
         """Write them now, unless they are to be written with the end of their part."""
-        wanted = [] if self._parked and self._parking.at_ends else self.take()
-        if wanted:
-            with self._session.calls.running():
-                self._session.runner.run_all(*wanted)
+        if self._parked and self._parking.at_ends:
+            return
+        if not (self._retries or self._dead or self._parked):
+            return
+        if self.end_part is not None:
+            self.end_part()
+            return
+        with self._session.calls.running():
+            self._session.runner.run_all(*self.take())
 
 
 def _without_fields(event: Event) -> Event:

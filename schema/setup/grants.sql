@@ -22,8 +22,9 @@ begin
             register_consumer_at unregister_consumer next_batch next_batch_info next_batch_custom
             get_batch_events get_batch_info get_batch_cursor event_retry batch_retry event_dead
             get_dead_events revive_dead_events delete_dead_events force_tick finish_batch
-            finish_part begin_run widen_run end_run tick_event_sql get_tick_stages get_tick_events
-            pin_range advance_subscription register_subconsumer unregister_subconsumer
+            finish_part check_position begin_run widen_run end_run tick_event_sql get_tick_stages
+            get_tick_events pin_range advance_subscription register_subconsumer
+            unregister_subconsumer
             set_consumer_mode set_consumer_filter take_part touch_batch receive finish_events
             event_park next_parked take_parked get_parked_keys get_parked retry_parked
             delete_parked set_lanes register_lanes take_lane take_parked_lane skip_event
