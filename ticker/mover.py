@@ -79,34 +79,50 @@ class Mover:
         """Move all due events, and find out when the next one is due.
 
         Retried and delayed events take turns, one call each: so a queue with a million retried
-        events that are due at once does not hold up the delayed events of all queues.
+        events that are due at once does not hold up the delayed events of all queues. Nor does an
+        error of the retries, which is raised at the end.
         """
         if self._statements is None or self._statements.connection is not client.connection:
             self._statements = Statements(client)
         now = time.monotonic()
-        stopping = self._database.stopping.is_set
         left_out = {queue for queue in self._failing if self._failing.pausing(queue, now)}
         recovered = self._failing.keys() - left_out
+        error: psycopg.Error | None = None
         more = True
-        while more and not stopping():
+        while more and not self._database.stopping.is_set():
             full = False
-            if time.monotonic() >= self._retry_at:
-                self._retry_at = now + self._period  # also if it fails: the delayed events go on
-                retried = retry(client)
-                full = retried.moved >= FULL
-                if full:
-                    self._retry_at = now
-                self._count("retry", retried)
-            with warnings_by_queue(client) as failures:
-                done = client.move_delayed_events(left_out)
-            self._count("delayed", Moved(done.moved, tuple(failures.items())))
-            for queue in failures:
-                self._failing.failed(queue, now)
-            left_out |= failures.keys()
-            more = full or done.next_delayed == NOW
-            self._plan(done)
+            try:
+                full = self._retry(client, now)
+            except psycopg.Error as exc:
+                error = exc
+            more = self._move_delayed(client, now, left_out) or full
         for queue in recovered - left_out:
             self._failing.succeeded(queue)
+        if error is not None:
+            raise error
+
+    def _retry(self, client: Client, now: float) -> bool:
+        """Move retried events, if some may be due; say whether more may be."""
+        if time.monotonic() < self._retry_at:
+            return False
+        self._retry_at = now + self._period
+        done = retry(client)
+        self._count("retry", done)
+        if done.moved < FULL:
+            return False
+        self._retry_at = now
+        return True
+
+    def _move_delayed(self, client: Client, now: float, left_out: set[str]) -> bool:
+        """Move delayed events; say whether more are due. Failed queues are added to `left_out`."""
+        with warnings_by_queue(client) as failures:
+            done = client.move_delayed_events(left_out)
+        self._count("delayed", Moved(done.moved, tuple(failures.items())))
+        for queue in failures:
+            self._failing.failed(queue, now)
+        left_out |= failures.keys()
+        self._plan(done)
+        return done.next_delayed == NOW
 
     def _count(self, duty: Literal["retry", "delayed"], done: Moved) -> None:
         self._database.report.moved(duty, done)

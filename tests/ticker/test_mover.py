@@ -191,8 +191,8 @@ def test_retry_that_fails_holds_up_no_delayed_event(dsn, client, queue, monkeypa
     monkeypatch.setattr(pgqpy.Client, "move_delayed_events", none_delayed(calls))
     monkeypatch.setattr(pgqpy.Client, "maint_retry_events", failing)
     mover.duty()
-    mover.duty()
     assert calls == ["retry", "delayed"]
+    assert mover._database.health.failed_runs == {"retry": 1}
     sessions.close()
 
 
