@@ -135,7 +135,9 @@ def judge_switches(rows: list[Row]) -> Iterator[Finding]:
 ROTATION = """
     select queue_name, now() - queue_switch_time - period as overdue, period,
         array(
-            select distinct l.pid from pg_locks l join pg_class c on c.oid = l.relation
+            select distinct coalesce(
+                   'server process ' || l.pid, 'a prepared transaction (pg_prepared_xacts)')
+              from pg_locks l join pg_class c on c.oid = l.relation
              where (c.relname ~ '^truncation_[0-9]+$' or c.relname = format('event_%s_%s',
                        queue_id, (queue_cur_table + 1) % queue_ntables))
                and c.relnamespace = 'pgq'::regnamespace and l.granted
@@ -161,8 +163,7 @@ def judge_rotation(rows: list[Row]) -> Iterator[Finding]:
                 last = f"its last rotation {in_future(passed)}"
                 what = f"queue {row['queue_name']} should have rotated: {last}"
             if row["holders"]:
-                pids = ", ".join(map(str, row["holders"][:5]))
-                what += f"; transactions of server processes {pids} use the table to truncate"
+                what += f"; the table to truncate is used by {', '.join(row['holders'][:5])}"
             remedy = (
                 "run pgqpy ticker run, whose log names errors; slow consumers, long transactions "
                 "and stages delay a rotation"

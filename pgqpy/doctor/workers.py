@@ -16,6 +16,7 @@ TAKEN_OVER = (
     "connection for each worker, raise dead_interval, or set a smaller part_size; after an unclean "
     "end, part_size lets process_batch find the event that kills; else look whether a handler hangs"
 )
+MANY_LEASES = 5  # of the same messages
 EXTENDS = "look whether the program that received them hangs: others get them when the lease ends"
 
 # The open batches of workers, and how many workers and receivers of their consumer live. behind:
@@ -47,6 +48,9 @@ def judge_workers(rows: list[Row]) -> Iterator[Finding]:
     ago counts as one that is worked on: an error may end each run.
     """
     for row in rows:
+        if row["messages"] is not None and row["attempt"] > MANY_LEASES:
+            yield _leased_often(row)
+            continue
         released = row["alive"] is False and not row["holder"] and row["last_seen"] <= QUIET
         if row["alive"] is False and not released:
             if row["live"] and row["last_seen"] > QUIET:
@@ -55,6 +59,18 @@ def judge_workers(rows: list[Row]) -> Iterator[Finding]:
             yield _without_progress(row)
         elif not released and row["lease_left"] is None and row["behind"] > GONE:
             yield _behind(row)
+
+
+def _leased_often(row: Row) -> Finding:
+    what = (
+        f"{row['messages']} message(s) of consumer {row['consumer_name']} of queue "
+        f"{row['queue_name']} were received {row['attempt']} times, and none of them was finished"
+    )
+    remedy = (
+        "look into the log of the program that receives them: it ends before done(), or its lease "
+        "is too short"
+    )
+    return Finding("warn", "worker", what, remedy)
 
 
 def _not_taken_over(row: Row) -> Finding:

@@ -98,4 +98,8 @@ def test_a_session_that_stops_a_rotation_is_named(
     ((queue_id,),) = connection.execute("select queue_id from pgq.queue").fetchall()
     reader.execute(f"select from pgq.{table.format(queue_id)}".encode())
     (row,) = connection.execute(queues.ROTATION).fetchall()
-    assert row[-1] == [reader.info.backend_pid]
+    assert row[-1] == [f"server process {reader.info.backend_pid}"]
+    reader.execute("prepare transaction 'reading'")
+    (row,) = connection.execute(queues.ROTATION).fetchall()
+    connection.execute("rollback prepared 'reading'")
+    assert row[-1] == ["a prepared transaction (pg_prepared_xacts)"]
