@@ -48,6 +48,7 @@ class AsyncPlainLoop(AsyncLoop):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.position = AsyncReadPosition(self.consumer, self.session, self.careful)
+        self.parking.check = self.position.check
 
     @property
     def in_progress(self) -> str | None:
@@ -183,22 +184,30 @@ class AsyncPlainLoop(AsyncLoop):
         return len(events)
 
     def make_batch(self, info: Batch, part: list[Event] | None = None) -> AsyncOpenBatch:
-        """As in the base class. The batch also calls `confirm` between two events, if in doubt."""
+        """As in the base class. The batch also calls `confirm` between two events, if in doubt.
+
+        With a lease, its failures are written with the check of the position.
+        """
         batch = super().make_batch(info, part)
         if not self.by_event:
             batch.held, batch.confirm = self.held, self.confirm
-        if self.position.checks:
-            batch.failures.end_part = partial(self.finish_part, batch, None)
+        if self.position.enabled:
+            batch.failures.write_at_position = partial(self._write_failures, batch)
         return batch
 
     async def finish_part(
         self, batch: AsyncOpenBatch, up_to: int | None, done: Iterable[int] = ()
     ) -> None:
         """Write the failures, and finish the part of the batch that ends with this event id."""
+        await self._write(batch, batch.finish_part(up_to, done))
+
+    async def _write_failures(self, batch: AsyncOpenBatch) -> None:
+        await self._write(batch, consume.move_on(batch.info))
+
+    async def _write(self, batch: AsyncOpenBatch, move: Call[bool]) -> None:
         sent_at = clock.now()
-        part = batch.finish_part(up_to, done)
         check = self.position.check(batch.info)
-        if not (await self.send(*check, *batch.failures.take(), part))[-1]:
+        if not (await self.send(*check, *batch.failures.take(), move))[-1]:
             raise BatchLost(batch_id=batch.info.id)
         self.position.moved()
         self.held.part_finished(sent_at)

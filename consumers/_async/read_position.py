@@ -1,10 +1,12 @@
 """The position at which a worker with a lease has read its batch.
 
-A pooler in transaction mode may hide a failover: the worker's connection to the pooler stays, and
-behind it is a standby that lagged. The batch is open there, too, but what the worker wrote for it
-may be lost. Then a retried event would come no more, and the worker would finish the batch without
-it. So each transaction that writes for a batch first checks that the position is where this worker
-has moved it. Else the batch is lost, and read again.
+A pooler in transaction mode may hide a failover. The worker's connection stays, but the server
+behind it is a standby that lagged. The batch is open on it, but the worker's last writes may be
+missing: a retried event would be lost when the worker finishes the batch. So each transaction that
+writes for a batch, or asks about parked keys, first checks the position. If it is not the expected
+one, the batch is lost (BatchNotFound) and is read again.
+
+Transactional consumers in parts compare the position too: see transactional_parts.
 """
 
 from __future__ import annotations
@@ -28,24 +30,25 @@ class AsyncReadPosition:
     def __init__(
         self, consumer: BaseConsumer, session: AsyncSession, careful: AsyncCareful
     ) -> None:
-        self.checks = consumer.lease is not None  # else the end of the session tells
+        self.enabled = consumer.lease is not None  # without, a failover ends the session
         self._session = session
         self._careful = careful
-        self._start = 0  # where the careful mode would have found it
+        self._base = 0  # pos_no, less the moves that careful.widened counts
 
     async def read(self, batch: Batch) -> None:
         """Note the position of a batch, before its events are read."""
-        if self.checks:
-            found = await self._session.runner.run(consume.position(batch))
+        if self.enabled:
+            with self._session.calls.running():
+                found = await self._session.runner.run(consume.position(batch))
             if found is None:
                 raise BatchLost(batch_id=batch.id)
-            self._start = found - self._careful.widened
+            self._base = found - self._careful.widened
 
     def check(self, batch: Batch) -> tuple[Call[Any], ...]:
         """Return the call that a transaction for this batch begins with."""
-        now = self._start + self._careful.widened  # each of them moves the position
-        return (consume.check_position(batch, now),) if self.checks else ()
+        expected = self._base + self._careful.widened  # each widening moved the position
+        return (consume.check_position(batch, expected),) if self.enabled else ()
 
     def moved(self) -> None:
         """Note that finish_part has moved the position."""
-        self._start += 1
+        self._base += 1

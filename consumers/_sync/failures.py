@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -60,7 +61,8 @@ class Failures:
         self._parking = parking
         self._parked: deque[tuple[Event, str, timedelta | None, Failure]] = deque()
         self.parked_keys: set[str] = set()  # of these events
-        self.end_part: Callable[[], None] | None = None  # writes them, too
+        self.write_at_position: Callable[[], None] | None = None  # for flush, if set
+        self._writing = threading.Lock()
 
     @property
     def full(self) -> bool:
@@ -136,13 +138,21 @@ class Failures:
         return wanted
 
     def flush(self) -> None:
-        """Write them now, unless they are to be written with the end of their part."""
+        """Write them now, unless they are to be written with the end of their part.
+
+        With a lease, the write moves the position: so two tasks or threads of a handler, which both
+        read, do not write at once.
+        """
         if self._parked and self._parking.at_ends:
             return
         if not (self._retries or self._dead or self._parked):
             return
-        if self.end_part is not None:
-            self.end_part()
+        if self.write_at_position is not None:
+            if self._writing.acquire(blocking=False):
+                try:
+                    self.write_at_position()
+                finally:
+                    self._writing.release()
             return
         with self._session.calls.running():
             self._session.runner.run_all(*self.take())

@@ -252,7 +252,7 @@ class Loop:
         if gone:
             text = (
                 "batch %d of queue %s, consumer %s, is not ours any more: somebody took it over or "
-                "moved the consumer, or the server was replaced. Going on with the next batch"
+                "moved the consumer, or a failover lost writes. Going on with the next batch"
             )
             logger.warning(text, batch.id, batch.queue, batch.consumer)
             self.lock.check(self.session)

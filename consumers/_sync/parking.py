@@ -50,6 +50,7 @@ class Parking:
         self.exists = False  # whether the consumer has parked events
         self._due_at = 0.0  # by time.monotonic(), if it has
         self._took_last = False  # the batch that was opened last is one of parked events
+        self.check: Callable[[Batch], tuple[Call[Any], ...]] = lambda _batch: ()  # of its position
 
     @property
     def at_ends(self) -> bool:
@@ -104,7 +105,7 @@ class Parking:
         if self.exists or batch.parked or self._consumer.lanes is not None:
             keys = {*map(self.key_or_none, events), *more} - {None}
             call = parked.get_parked_keys(batch, [key for key in keys if key is not None])
-            found: set[str] = self._session.runner.run(call)
+            *_, found = self._session.runner.run_all(*self.check(batch), call)
             self.parked |= found
 
     def look(self) -> tuple[Call[None], ...]:

@@ -173,19 +173,20 @@ def finish_part(
     done: Iterable[int] = (),
     position: int | None = None,
 ) -> Call[bool]:
-    """Finish a part of a batch; False if it is not open, or not at this position any more.
-
-    Without events, it only moves the position on.
-    """
+    """Finish a part of a batch; False if it is not open, or not at this position any more."""
     batch_id = check.batch_id(batch)
     last = None if up_to is None else check.event_id(up_to)
-    ids: list[int] | None = [check.event_id(each) for each in done]
-    if last is not None and not ids:
-        ids = None
+    ids = [check.event_id(each) for each in done] or None
     params = (batch_id, last, ids, check.maybe_bigint("position", position))
     sql = "select pgq.finish_part(%s::bigint, %s::bigint, %s::bigint[], %s::bigint)"
     error_data = {"batch_id": batch_id, "event_id": last}
     return Call("finish_part", sql, params, _is_one, error_data, pgqpy_only=True)
+
+
+def move_on(batch: Batch) -> Call[bool]:
+    """Move the position of an open batch on, and finish nothing; False if it is not open."""
+    sql = "select pgq.finish_part(%s::bigint, null, '{}'::bigint[])"
+    return batch_call("finish_part", sql, batch, decode=_is_one, pgqpy_only=True)
 
 
 def check_position(batch: Batch, position: int) -> Call[None]:

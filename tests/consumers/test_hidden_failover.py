@@ -44,12 +44,12 @@ class Failover:
         if data == EVENTS[0] and not self.is_open.is_set():
             self.connection.execute(OPEN)
             self.is_open.set()
+        assert self.is_open.wait(30)  # no part is finished before
         if data in self.failing and data not in self.failed:
             self.failed.add(data)
             raise ValueError(data)
         if data == EVENTS[14] and not self.over:
             self.over = True
-            self.is_open.wait()
             self.connection.execute(LAGGED)
         self.done.append(data)
 
@@ -65,9 +65,7 @@ class Failover:
     ],
     ids=["parts", "failures", "side by side", "parked", "parked, side by side"],
 )
-def test_events_come_again_that_the_server_does_not_know_as_failed(
-    queue, make, connect, log, chosen
-):
+def test_failures_that_a_failover_lost_are_delivered_again(queue, make, connect, log, chosen):
     failing = KEYED[:1] if "key" in chosen else KEYED  # the others of the key wait behind it
     failover = Failover(connect, failing)
     make.start(lambda event: failover.work(event.data), poll_interval=0.02, **chosen)
@@ -93,6 +91,40 @@ def test_worker_that_makes_its_parts_larger_keeps_its_batch(queue, make, connect
     assert done == EVENTS
     assert "no unclean end since" in log.text
     assert "is not ours any more" not in log.text
+
+
+@pytest.mark.parametrize("part_size", [None, 10])
+def test_failures_of_process_batch_are_delivered_again_too(queue, make, connect, log, part_size):
+    failover = Failover(connect, ())
+
+    def handle(batch, event):
+        if event.data in KEYED and event.data not in failover.failed:
+            failover.failed.add(event.data)
+            if event.id % 2:
+                batch.retry(event, 3600)
+            else:
+                batch.dead(event, "given up")
+            return
+        failover.work(event.data)
+
+    def process_batch(_self, batch):
+        for event in batch:
+            handle(batch, event)
+
+    async def process_batch_async(_self, batch):
+        async for event in batch:
+            handle(batch, event)
+
+    make.start(
+        process_batch=process_batch_async if make.asynchronous else process_batch,
+        **SHARED | {"fetch_size": 3, "part_size": part_size, "poll_interval": 0.02},
+    )
+    insert(queue)
+    eventually(lambda: failover.over)
+    queue.wait_until_finished()
+    eventually(lambda: not taken(failover.connection))
+    assert set(failover.done) == set(EVENTS)
+    assert "is not ours any more" in log.text
 
 
 def insert(queue):

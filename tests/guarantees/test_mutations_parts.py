@@ -19,6 +19,9 @@ beyond = partial(
 backwards = partial(
     parts.test_part_that_makes_no_sense_is_refused, up_to=1, done=None, message="finished already"
 )
+checked = partial(
+    parts.test_position_is_checked_until_the_batch_moves_or_ends, isolation="read committed"
+)
 MUTATIONS = {
     "finish what another session has finished": Mutation(
         "finish_part",
@@ -37,6 +40,10 @@ MUTATIONS = {
         "unnest(p.pos_done || x_done)",
         "unnest(x_done)",
         parts.test_done_ids_add_up_and_are_forgotten_once_the_part_has_passed_them,
+    ),
+    "check no position": Mutation("check_position", "p.pos_no = x_pos_no and", "", checked),
+    "check the position of a batch that has ended": Mutation(
+        "check_position", "n.pos_no = p.pos_no + 1", "false", checked
     ),
     "let a part shrink": Mutation("finish_part", "x_up_to < p.pos_from", "false", backwards),
     "take any id": Mutation("finish_part", "if v_last > (", "if false and v_last > (", beyond),

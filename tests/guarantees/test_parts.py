@@ -47,6 +47,39 @@ def test_finished_part_is_not_delivered_again(db: Database) -> None:
     assert db.main.deliver() == []
 
 
+CHECK = "select pgq.check_position(%s, %s)"
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_position_is_checked_until_the_batch_moves_or_ends(db: Database, isolation: str) -> None:
+    batch, events = open_batch(db, *"abc")
+    at = db.main.one(POSITION)
+    session = db.open()
+
+    def check(position: int) -> None:
+        session.begin(isolation)
+        try:
+            session.one(CHECK, batch, position)
+        finally:
+            session.rollback()
+
+    check(at)
+    moves: list[tuple[int | None, list[int] | None]] = [
+        (events[0].id, None),
+        (None, []),
+        (None, [events[2].id]),
+    ]
+    for moved, (up_to, done) in enumerate(moves):
+        assert finish_part(db.main, batch, up_to, done) == 1
+        with refused("PQ003"):
+            check(at + moved)
+        check(at + moved + 1)
+    assert db.main.data(batch) == ["b"]
+    assert db.main.finish(batch) == 1
+    with refused("PQ003"):
+        check(at + len(moves))
+
+
 def test_done_ids_add_up_and_are_forgotten_once_the_part_has_passed_them(db: Database) -> None:
     batch, events = open_batch(db, *"abcde")
     ids = [event.id for event in events]

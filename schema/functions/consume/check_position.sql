@@ -1,7 +1,8 @@
--- Checks that an open batch is at the position at which it was read. A transaction that writes for
--- the batch calls this first, where a pooler may hide a failover from its session: a standby that
--- lagged has the batch open too, but lacks what the session wrote before. There it would finish
--- events whose failures are lost.
+-- Checks that a batch is open at the position at which it was read. A pooler may hide a failover:
+-- on a standby that lagged, the batch is open, but the caller's earlier writes are missing, and
+-- finish_batch would lose the failures among them. So the caller checks the position first, in each
+-- transaction that writes for the batch. It takes no lock: the call that finishes does, and returns
+-- 0 if the batch was taken over in between.
 --
 -- Parameters: x_pos_no: the pos_no of the position (current_position), read before the events were.
 --   Each finish_part adds one.
@@ -12,13 +13,19 @@ returns void language plpgsql security definer set search_path = pg_catalog, pg_
 set row_security = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 set jit = off set max_parallel_workers_per_gather = 0 as $$
 begin
-    perform pgq.check_snapshot();
-    if x_pos_no is distinct from (
-            select pos_no from pgq.position
-             where pos_batch = x_batch_id order by pos_no desc limit 1) then
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform pgq.check_snapshot();
+    end if;
+    if not exists (
+            select from (
+                select pos_sub, pos_no from pgq.position
+                 where pos_batch = x_batch_id order by pos_no desc limit 1) p
+             where p.pos_no = x_pos_no and not exists (
+                    select from pgq.position n
+                     where n.pos_sub = p.pos_sub and n.pos_no = p.pos_no + 1)) then
         raise exception 'batch % is not at position % any more', x_batch_id, x_pos_no
             using errcode = 'PQ003', hint = 'read it again';
     end if;
 end $$;
 comment on function pgq.check_position(bigint, bigint)
-    is 'Checks that an open batch is at the position at which it was read.';
+    is 'Checks that a batch is open at the position at which it was read.';

@@ -16,7 +16,8 @@
 --
 -- Parameters: x_up_to: null leaves the id up to which it is finished. x_done: ids beyond
 --   x_up_to that were finished out of order. With those of earlier calls, the 1,000 lowest are
---   kept; the events of others are delivered again. x_pos_no: the pos_no of the subscription's
+--   kept; the events of others are delivered again. Empty, without x_up_to: nothing is finished,
+--   and the position moves on (check_position). x_pos_no: the pos_no of the subscription's
 --   position (current_position), read before the events were: nothing is finished if it is another
 --   one now. Each finish_part adds one. Null: any.
 -- Returns: 1; or 0 with a WARNING when the batch is not open (finished before, or taken away), or
@@ -83,7 +84,8 @@ begin
         x_tries => case when v_from is not distinct from p.pos_from then p.pos_tries end,
         x_died => case when v_from is not distinct from p.pos_from then p.pos_died end,
         x_leases => case when v_from is not distinct from p.pos_from then p.pos_leases end,
-        x_until => p.pos_until, x_to => p.pos_to, x_ids => p.pos_ids);
+        x_until => p.pos_until, x_to => p.pos_to, x_ids => p.pos_ids,
+        x_moved => case when x_up_to is null and x_done = '{}' then p.pos_moved end);
     return 1;
 end $$;
 comment on function pgq.finish_part(bigint, bigint, bigint[], bigint)

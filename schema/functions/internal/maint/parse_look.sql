@@ -1,8 +1,8 @@
 -- The parts of a look: see look_setting.
 --
--- Transactions that are still in progress are left out: nobody sees their rows, and a search by
--- their ids would read them all. The caller took the snapshot that it gives to note_look before, so
--- they are in it again. The own transaction counts as visible.
+-- Transactions that are in progress are left out: nobody sees their rows, and a search by their ids
+-- would read them all. The caller's snapshot is older than this one, so note_look stores them
+-- again. The own transaction is in no list of its snapshot: it is visible, or from seen_xmax on.
 -- Parameters: i_look: as note_look wrote it; null or empty: there was none yet.
 -- Returns: seen_from: its time; -infinity: none. seen_xmax, seen_xip: it did not see the
 --   transactions from seen_xmax on, and those in seen_xip, which have ended.

@@ -24,5 +24,6 @@ begin
         x_holder => p.pos_holder, x_part => p.pos_part,
         x_tries => case when x_up_to is null then p.pos_tries end,
         x_died => case when x_up_to is null then p.pos_died end,
-        x_until => p.pos_until, x_ids => p.pos_ids);
+        x_until => p.pos_until, x_ids => p.pos_ids,
+        x_moved => case when x_up_to is null and x_done = '{}' then p.pos_moved end);
 end $$;
