@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import psycopg
 
-from pgqpy.errors import SchemaReplaced
+from pgqpy.errors import PgqError, SchemaReplaced
 from pgqpy.ticker.backoff import Backoff
 from pgqpy.ticker.maintenance import FULL, Moved, retry, warnings_by_queue
 from pgqpy.ticker.periodic import Duty
@@ -42,6 +42,7 @@ class Mover:
         self._statements: Statements | None = None
         self._look_at = 0.0  # monotonic seconds
         self._retry_at = 0.0  # monotonic seconds
+        self._retries_fail = False
         self.duty = Duty(
             *("retry", self._round, self._period, database),
             settings=MOVER_SETTINGS,
@@ -75,38 +76,43 @@ class Mover:
             self._statements = None
             return True  # the round reports it
 
-    def _round(self, client: Client) -> None:
+    def _round(self, client: Client) -> bool:
         """Move all due events, and find out when the next one is due.
 
         Retried and delayed events take turns, one call each: so a queue with a million retried
-        events that are due at once does not hold up the delayed events of all queues. Nor does an
-        error of the retries, which is raised at the end.
+        events that are due at once does not hold up the delayed events of all queues. An error of
+        the retries does not hold them up either: it is raised at the end. Until they work again,
+        each round counts as failed.
         """
         if self._statements is None or self._statements.connection is not client.connection:
             self._statements = Statements(client)
         now = time.monotonic()
         left_out = {queue for queue in self._failing if self._failing.pausing(queue, now)}
         recovered = self._failing.keys() - left_out
-        error: psycopg.Error | None = None
+        error: Exception | None = None
         more = True
         while more and not self._database.stopping.is_set():
             full = False
             try:
                 full = self._retry(client, now)
-            except psycopg.Error as exc:
+            except (psycopg.Error, PgqError) as exc:
+                if client.connection.closed:
+                    raise
                 error = exc
             more = self._move_delayed(client, now, left_out) or full
         for queue in recovered - left_out:
             self._failing.succeeded(queue)
         if error is not None:
             raise error
+        return not self._retries_fail
 
     def _retry(self, client: Client, now: float) -> bool:
         """Move retried events, if some may be due; say whether more may be."""
         if time.monotonic() < self._retry_at:
             return False
-        self._retry_at = now + self._period
+        self._retry_at, self._retries_fail = now + self._period, True  # unless they work
         done = retry(client)
+        self._retries_fail = False
         self._count("retry", done)
         if done.moved < FULL:
             return False
