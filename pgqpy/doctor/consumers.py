@@ -22,8 +22,8 @@ RETRY_SLACK = timedelta(minutes=1)
 MANY_FAILING = 10  # events that failed five times or more
 HANGS = (
     "look into its log, as an error may end each of its runs; else look whether its handler hangs, "
-    "or whether it waits by min_count or min_lag; handler_timeout ends a process that hangs, and "
-    "part_size keeps the progress of a long batch"
+    "or whether it waits because of min_count or min_lag; handler_timeout ends a process that "
+    "hangs, and part_size keeps the progress of a long batch"
 )
 STOPS = (
     "look into its log: an error may end each of its runs; with on_error = 'retry' or 'park' a "

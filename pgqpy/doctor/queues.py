@@ -165,8 +165,8 @@ def judge_rotation(rows: list[Row]) -> Iterator[Finding]:
             if row["holders"]:
                 what += f"; the table to truncate is used by {', '.join(row['holders'][:5])}"
             remedy = (
-                "run pgqpy ticker run, whose log names errors; slow consumers, long transactions "
-                "and stages delay a rotation"
+                "run pgqpy ticker run, whose log names errors; slow consumers, stages, long and "
+                "prepared transactions delay a rotation"
             )
             yield Finding(level, "rotation", what, remedy)
 

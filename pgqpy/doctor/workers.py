@@ -16,7 +16,7 @@ TAKEN_OVER = (
     "connection for each worker, raise dead_interval, or set a smaller part_size; after an unclean "
     "end, part_size lets process_batch find the event that kills; else look whether a handler hangs"
 )
-MANY_LEASES = 5  # of the same messages
+MANY_LEASES = 5  # of the same messages, none of which was finished
 EXTENDS = "look whether the program that received them hangs: others get them when the lease ends"
 
 # The open batches of workers, and how many workers and receivers of their consumer live. behind:
@@ -43,18 +43,21 @@ WORKERS = """
 def judge_workers(rows: list[Row]) -> Iterator[Finding]:
     """Report batches that nobody takes over, and workers that finish nothing, or far too slowly.
 
+    And messages that are leased again and again.
+
     If no worker lives at all, the check "running" reports the consumer. A lease does not end while
     a handler hangs: a worker extends it, and so may a receiver. A batch that was released a moment
     ago counts as one that is worked on: an error may end each run.
     """
     for row in rows:
-        if row["messages"] is not None and row["attempt"] > MANY_LEASES:
-            yield _leased_often(row)
-            continue
         released = row["alive"] is False and not row["holder"] and row["last_seen"] <= QUIET
-        if row["alive"] is False and not released:
-            if row["live"] and row["last_seen"] > QUIET:
-                yield _not_taken_over(row)
+        left = row["alive"] is False and not released
+        if left and row["live"] and row["last_seen"] > QUIET:
+            yield _not_taken_over(row)
+        elif row["holder"] == "receive" and row["attempt"] > MANY_LEASES:
+            yield _leased_often(row)
+        elif left:
+            continue
         elif row["last_move"] > GONE:
             yield _without_progress(row)
         elif not released and row["lease_left"] is None and row["behind"] > GONE:

@@ -6,10 +6,10 @@ import pgqpy
 from tests.cli.support import Examine
 
 
-def test_messages_that_are_leased_again_and_again_are_told(
+def test_messages_that_are_leased_again_and_again_are_reported(
     examine: Examine, client: pgqpy.Client
 ) -> None:
-    """The program that receives them ends before done(), with a supervisor."""
+    """A program that receives them is restarted, and ends before done() each time."""
     client.create_queue("orders")
     client.receive("orders", "mails", wait=0)
     client.insert_event("orders", "type", "one")
