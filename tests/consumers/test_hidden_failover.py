@@ -11,7 +11,7 @@ from tests.consumers.workers import taken
 from tests.support.waiting import eventually
 
 EVENTS = [str(number) for number in range(1, 61)]
-KEYED = EVENTS[1:9]
+KEYED = [*EVENTS[1:9], EVENTS[24]]  # the last one comes after the failover
 OPEN = "create table was_open as select * from pgq.position"
 LAGGED = """
     lock table pgq.position in access exclusive mode;
@@ -61,12 +61,13 @@ class Failover:
         SHARED | {"fetch_size": 3},  # failures are written before the batch ends
         SHARED | {"part_size": 3, "concurrency": 2},
         PARKING | {"part_size": 10},
+        PARKING | {"part_size": 50, "fetch_size": 5},  # asks for parked keys in between
         PARKING | {"part_size": 3, "concurrency": 2},
     ],
-    ids=["parts", "failures", "side by side", "parked", "parked, side by side"],
+    ids=["parts", "failures", "beside", "parked", "lists", "parked beside"],
 )
 def test_failures_that_a_failover_lost_are_delivered_again(queue, make, connect, log, chosen):
-    failing = KEYED[:1] if "key" in chosen else KEYED  # the others of the key wait behind it
+    failing = KEYED[:1] if "key" in chosen else KEYED[:8]  # the others of the key wait behind it
     failover = Failover(connect, failing)
     make.start(lambda event: failover.work(event.data), poll_interval=0.02, **chosen)
     insert(queue)
@@ -74,6 +75,8 @@ def test_failures_that_a_failover_lost_are_delivered_again(queue, make, connect,
     queue.wait_until_finished()
     eventually(lambda: not taken(failover.connection))
     assert set(failover.done) == set(EVENTS)
+    if "key" in chosen:
+        assert [data for data in dict.fromkeys(failover.done) if data in KEYED] == KEYED
     assert "is not ours any more" in log.text
 
 
@@ -98,7 +101,7 @@ def test_failures_of_process_batch_are_delivered_again_too(queue, make, connect,
     failover = Failover(connect, ())
 
     def handle(batch, event):
-        if event.data in KEYED and event.data not in failover.failed:
+        if event.data in KEYED[:8] and event.data not in failover.failed:
             failover.failed.add(event.data)
             if event.id % 2:
                 batch.retry(event, 3600)
