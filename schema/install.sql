@@ -119,6 +119,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/ticks/check_moved.sql
 \ir functions/internal/ticks/try_lock_against_drop.sql
 \ir functions/internal/ticks/raise_sequence_behind.sql
+\ir functions/internal/ticks/raise_no_tick.sql
 \ir functions/internal/ticks/raise_sequences.sql
 \ir functions/internal/ticks/insert_tick.sql
 \ir functions/internal/ticks/tick_wanted.sql

@@ -66,7 +66,7 @@ begin
             lock_current_table lock_event_tables lock_for_compaction lock_free_range lock_queue
             lock_subscription lock_truncation_mark look_setting mark_checked mark_skips move_due
             move_lanes move_position narrow_part new_batch_id note_look open_lane open_next_range
-            parked_event_sql parse_look planned_due raise_detached raise_other_hash
+            parked_event_sql parse_look planned_due raise_detached raise_no_tick raise_other_hash
             raise_queue_not_found raise_sequence_behind raise_sequences raise_subscription_moved
             raise_worker_lives raise_wrong_isolation raise_wrong_mode range_sql range_txids
             read_open_events read_sequence reads_by_ticks remove_delayed remove_parked

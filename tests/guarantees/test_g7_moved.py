@@ -182,3 +182,17 @@ def test_move_that_takes_every_id_along_goes_on_by_itself(db: Database) -> None:
     db.main.tick()
     given = ["after the tick", "in progress", "of the ticker", "since"]
     assert [sorted(db.main.drain(consumer)) for consumer in ("c", "behind")] == [given, given]
+
+
+@pytest.mark.parametrize("call", ["tick_queue('q')", "repair_queue('q')"])
+def test_queue_whose_ticks_a_restore_has_yet_to_bring_gets_none(db: Database, call: str) -> None:
+    """A second tick 1 would stand beside that of the dump: they come in two tables."""
+    db.queue()
+    db.main.insert("a")
+    db.main.tick()
+    ticks = "create table saved as select * from pgq.tick; delete from pgq.tick"
+    db.main.run(ticks)
+    with refused("PQ012"):
+        db.main.one(f"select 1 from pgq.{call}")
+    db.main.run("insert into pgq.tick_recent select * from saved")
+    assert db.main.drain() == ["a"]

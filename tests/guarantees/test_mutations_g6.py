@@ -11,6 +11,7 @@ from tests.guarantees import test_g6_compaction as g6c
 from tests.guarantees import test_g6_no_bloat as g6
 from tests.guarantees import test_g6_retries as g6r
 from tests.guarantees import test_g7_dump as dump
+from tests.guarantees import test_g7_moved as moved
 from tests.guarantees import test_ranges_kept as kept
 from tests.guarantees.mutations import Mutation, expect_failure, held
 from tests.guarantees.sessions import RR
@@ -188,6 +189,24 @@ MUTATIONS = {
         "perform pgq.count_truncation();",
         "",
         dump.test_dump_that_begins_beside_a_repair_fails,
+    ),
+    "tick a queue whose ticks have yet to be restored": Mutation(
+        "insert_tick",
+        "perform pgq.raise_no_tick(q.queue_name);",
+        "null;",
+        partial(
+            moved.test_queue_whose_ticks_a_restore_has_yet_to_bring_gets_none,
+            call="tick_queue('q')",
+        ),
+    ),
+    "repair a queue whose ticks have yet to be restored": Mutation(
+        "repair_queue",
+        "perform pgq.raise_no_tick(i_queue_name);",
+        "",
+        partial(
+            moved.test_queue_whose_ticks_a_restore_has_yet_to_bring_gets_none,
+            call="repair_queue('q')",
+        ),
     ),
     "walk over moved retries each time": Mutation(
         "maint_retry_events",

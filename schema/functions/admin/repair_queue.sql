@@ -28,7 +28,7 @@
 --
 -- Returns: the number of events kept.
 -- Raises: PQ001; PQ013 not READ COMMITTED; PQ012 more ticks are in use than this cluster has used
---   up xids; 55P03 as lock_queue.
+--   up xids, or as raise_no_tick; 55P03 as lock_queue.
 -- Writes: as lock_queue, count_truncation, raise_sequences, mark_checked; update pgq.queue;
 --   truncate and insert on the event tables; update and delete pgq.tick; delete pgq.stage; update
 --   pgq.position, pgq.parked, pgq.skipped_event, pgq.registration, pgq.delayed_event,
@@ -53,6 +53,9 @@ begin
 
     select * into v_last
       from pgq.tick where tick_queue = q.queue_id order by tick_id desc limit 1;
+    if not found then
+        perform pgq.raise_no_tick(i_queue_name);
+    end if;
     v_behind := pgq.seq_getval(q.queue_tick_seq) < v_last.tick_id
              or pgq.seq_getval(q.queue_event_seq) < v_last.tick_event_seq
              or pgq.ids_are_repeated(q);

@@ -27,7 +27,7 @@
 -- Parameters: i_tick_id, i_tick_time, i_event_seq: given by an external ticker; null: from the
 --   sequences and the clock.
 -- Raises: PQ009 a tick id that is not beyond the last one; PQ013 not READ COMMITTED; PQ012 a
---   sequence is behind the last tick; as check_tick_order.
+--   sequence is behind the last tick, or there is none; as check_tick_order.
 -- Writes: row lock and, once after a move, update pgq.queue; as mark_checked, at the first ticks of
 --   a queue that is new, moved or repaired; insert pgq.tick_recent; nextval of the tick sequence;
 --   NOTIFY as described.
@@ -51,7 +51,9 @@ begin
     end if;
     select t.* into last
       from pgq.tick t where t.tick_queue = i_queue_id order by t.tick_id desc limit 1;
-    if i_tick_id <= last.tick_id then
+    if last.tick_id is null then
+        perform pgq.raise_no_tick(q.queue_name);  -- the restore would bring a second tick 1
+    elsif i_tick_id <= last.tick_id then
         raise exception 'tick % is not beyond the last tick %', i_tick_id, last.tick_id
             using errcode = 'PQ009';
     end if;
@@ -72,19 +74,17 @@ begin
         coalesce(i_event_seq, pgq.seq_getval(q.queue_event_seq)))
     returning tick_recent.tick_id, tick_recent.tick_snapshot, tick_recent.tick_event_seq
          into insert_tick.tick_id, insert_tick.tick_snapshot, v_event_seq;
-    if last.tick_id is not null then
-        if i_event_seq is null and v_event_seq < last.tick_event_seq then
-            perform pgq.raise_sequence_behind(q, 'events', last.tick_event_seq);
-        end if;
-        if pgq.check_tick_order(q, last, insert_tick.tick_snapshot) then
-            update pgq.queue set queue_system_id = pgq.system_identifier()
-             where queue_id = i_queue_id;
-            perform pgq.mark_checked(i_queue_id, 1);
-        elsif not exists (
-                select from pgq.checked
-                 where checked_queue = i_queue_id and checked_number = 2) then
-            perform pgq.mark_checked(i_queue_id, 2);
-        end if;
+    if i_event_seq is null and v_event_seq < last.tick_event_seq then
+        perform pgq.raise_sequence_behind(q, 'events', last.tick_event_seq);
+    end if;
+    if pgq.check_tick_order(q, last, insert_tick.tick_snapshot) then
+        update pgq.queue set queue_system_id = pgq.system_identifier()
+         where queue_id = i_queue_id;
+        perform pgq.mark_checked(i_queue_id, 1);
+    elsif not exists (
+            select from pgq.checked
+             where checked_queue = i_queue_id and checked_number = 2) then
+        perform pgq.mark_checked(i_queue_id, 2);
     end if;
     if current_setting('pgq.notify', true) is distinct from 'off'
             and pg_notification_queue_usage() < 0.9 then
