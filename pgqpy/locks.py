@@ -57,6 +57,7 @@ LOCKERS: LiteralString = f"""
         host(a.client_addr), null, p.gid::text] as locker
     from pg_locks l {_SESSIONS}
     where l.locktype = 'relation' and l.relation = 'pgq.registration'::regclass
+        and l.database = (select oid from pg_database where datname = current_database())
         and l.mode in ('RowShareLock', 'RowExclusiveLock') and l.granted
         and not exists (
             select from pg_locks runs

@@ -8,9 +8,12 @@ from threading import Thread
 import pytest
 
 import pgqpy
+from pgqpy import locks
 from pgqpy.doctor import queues
 from tests.cli.support import Connect, Connection, Examine
+from tests.support.databases import new_database
 from tests.support.gates import wait_until_blocked
+from tests.support.servers import Server
 
 GUEST = f"pgqpy_test_locker_{os.getpid()}"  # roles belong to the whole cluster
 
@@ -103,3 +106,19 @@ def test_a_session_that_stops_a_rotation_is_named(
     (row,) = connection.execute(queues.ROTATION).fetchall()
     connection.execute("rollback prepared 'reading'")
     assert row[-1] == ["a prepared transaction (pg_prepared_xacts)"]
+
+
+def test_a_session_of_another_database_holds_nothing_up_here(
+    client: pgqpy.Client, connection: Connection, connect: Connect, server: Server, template: str
+) -> None:
+    """Databases that are copies of one template have tables with the same oids."""
+    lock = "select from pgq.registration for update"
+    with new_database(server, template) as name:
+        other = connect(server.dsn(name), autocommit=False)
+        other.execute(lock)
+        assert connection.execute(locks.LOCKERS).fetchall() == []
+        other.close()
+    here = connect(autocommit=False)
+    here.execute(lock)
+    ((locker,),) = connection.execute(locks.LOCKERS).fetchall()
+    assert locker[0] == str(here.info.backend_pid)

@@ -47,6 +47,7 @@ begin
             if state = 'next' then
                 select 'transaction', pid::text into held_by, holder
                   from pg_locks where granted and relation = to_regclass(table_name)
+                   and database = (select oid from pg_database where datname = current_database())
                    and mode = 'AccessExclusiveLock' limit 1;
             end if;
         end;
