@@ -196,3 +196,22 @@ def test_queue_whose_ticks_a_restore_has_yet_to_bring_gets_none(db: Database, ca
         db.main.one(f"select 1 from pgq.{call}")
     db.main.run("insert into pgq.tick_recent select * from saved")
     assert db.main.drain() == ["a"]
+
+
+def test_ticks_that_a_restore_brings_behind_the_first_tick_are_noticed(db: Database) -> None:
+    db.queue()
+    db.main.insert("a")
+    db.main.tick()
+    _last_tick(db, "1000000:1000000:")
+    late = "where tick_id = (select max(tick_id) from pgq.tick)"
+    db.main.run(f"create table late as select * from pgq.tick {late}")
+    db.main.run(f"delete from pgq.tick {late}")
+    db.main.run(RESTORED)
+    db.main.tick()
+    db.main.run("insert into pgq.tick_recent select * from late")
+    db.main.insert("b")
+    with refused("PQ012"):
+        db.main.tick()
+    db.main.one(REPAIR)
+    db.main.tick()
+    assert sorted(db.main.drain()) == ["a", "b"]

@@ -199,6 +199,12 @@ MUTATIONS = {
             call="tick_queue('q')",
         ),
     ),
+    "trust the ticks that came after the first one": Mutation(
+        "insert_tick",
+        "perform pgq.check_tick_order(q, last, insert_tick.tick_snapshot);",
+        "",
+        moved.test_ticks_that_a_restore_brings_behind_the_first_tick_are_noticed,
+    ),
     "repair a queue whose ticks have yet to be restored": Mutation(
         "repair_queue",
         "perform pgq.raise_no_tick(i_queue_name);",

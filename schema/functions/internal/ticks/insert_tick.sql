@@ -84,6 +84,10 @@ begin
     elsif not exists (
             select from pgq.checked
              where checked_queue = i_queue_id and checked_number = 2) then
+        -- the first tick may have come in the middle of a restore, which has brought others since
+        select t.* into last from pgq.tick t where t.tick_queue = i_queue_id
+         order by txid_snapshot_xmax(t.tick_snapshot) desc limit 1;
+        perform pgq.check_tick_order(q, last, insert_tick.tick_snapshot);
         perform pgq.mark_checked(i_queue_id, 2);
     end if;
     if current_setting('pgq.notify', true) is distinct from 'off'
