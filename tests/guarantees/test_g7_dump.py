@@ -54,6 +54,14 @@ def lock_all(dump: Session, listed: list[str]) -> None:
         dump.run(f"lock table pgq.{table} in access share mode")
 
 
+def rotate_twice(db: Database) -> None:
+    """Let the next rotation be that of the table with the event."""
+    for _ in range(2):
+        db.main.rotate()
+        db.main.tick()
+        db.main.drain()
+
+
 def late_dump(db: Database) -> tuple[Session, list[str]]:
     """Begin a dump that has seen a consumer before its event, and the tables, and locks nothing."""
     db.queue()
@@ -68,10 +76,7 @@ def late_dump(db: Database) -> tuple[Session, list[str]]:
 
 def test_dump_that_begins_beside_a_rotation_fails(db: Database) -> None:
     dump, listed = late_dump(db)
-    for _ in range(2):  # an idle table is no reason to fail
-        db.main.rotate()
-        db.main.tick()
-        db.main.drain()
+    rotate_twice(db)  # an idle table is no reason to fail
     assert db.main.one("select count(*) from pgq.event_1") == 1
     db.main.rotate()
     assert db.main.one("select count(*) from pgq.event_1") == 0
@@ -96,10 +101,7 @@ def test_dump_that_begins_beside_a_repair_fails(db: Database) -> None:
 
 def test_dump_that_has_locked_the_mark_puts_a_rotation_off_and_is_named(db: Database) -> None:
     dump, listed = late_dump(db)
-    for _ in range(2):
-        db.main.rotate()
-        db.main.tick()
-        db.main.drain()
+    rotate_twice(db)
     lock_all(dump, [table for table in listed if table.startswith("truncation_")])
     assert db.main.rotate() == 2
     holder = "select held_by, holder from pgq.get_rotation_info('q') where state = 'next'"
@@ -122,10 +124,7 @@ def test_rotation_gives_way_to_a_session_that_has_its_table(db: Database) -> Non
 
 def test_upgrade_that_has_locked_the_mark_puts_a_rotation_off(db: Database) -> None:
     late_dump(db)[0].rollback()
-    for _ in range(2):
-        db.main.rotate()
-        db.main.tick()
-        db.main.drain()
+    rotate_twice(db)
     upgrade = db.open()
     upgrade.begin()
     upgrade.run("lock table pgq.truncation_0 in share update exclusive mode")
@@ -146,10 +145,7 @@ ASKING_FAILS = """
 def test_nothing_waits_for_the_locks_of_a_dump(db: Database, call: str) -> None:
     """The workers of pg_dump -j fail where another session waits for a lock before them."""
     dump, listed = late_dump(db)
-    for _ in range(2):
-        db.main.rotate()
-        db.main.tick()
-        db.main.drain()
+    rotate_twice(db)
     lock_all(dump, [table for table in listed if table.startswith("truncation_")])
     db.main.run(ASKING_FAILS)
     assert not db.main.one(f"select pgq.{call}")

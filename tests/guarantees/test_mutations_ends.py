@@ -114,6 +114,12 @@ MUTATIONS = {
         "",
         partial(begins_again, again="plain consumer", away=False),
     ),
+    "take failures that were written for progress": Mutation(
+        "finish_part",
+        "x_up_to is null and x_done = '{}'",
+        "false",
+        ends.test_position_that_moves_without_a_finished_event_is_no_progress,
+    ),
     "take a run that ends for progress": Mutation(
         "end_run",
         "        x_moved => p.pos_moved);",

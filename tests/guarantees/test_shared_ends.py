@@ -177,6 +177,14 @@ def test_run_that_begins_again_is_no_progress_unless_nobody_was_at_work(
     assert db.main.all(UNMOVED) == [(not away,)]
 
 
+def test_position_that_moves_without_a_finished_event_is_no_progress(db: Database) -> None:
+    one, _ = workers(db, "a")
+    batch = one.take()
+    db.main.run(HOUR)
+    assert db.main.one("select pgq.finish_part(%s, null, '{}')", batch) == 1
+    assert db.main.all(UNMOVED) == [(True,)]
+
+
 def test_range_that_nobody_worked_on_begins_anew(db: Database) -> None:
     one, other = workers(db, "a")
     db.main.one(f"{AWAY} returning 1", one.take())
