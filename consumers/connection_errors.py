@@ -29,9 +29,12 @@ def is_loss(error: BaseException) -> bool:
     """Say whether a new connection may help.
 
     psycopg raises OperationalError for a lost connection, a server that shuts down, starts or is
-    full, and a cancelled statement. A standby refuses to write with 25006 (after a failover).
+    full, and a cancelled statement. A standby refuses to write with 25006 (after a failover). Where
+    a session ends behind a pooler, both may send an error: psycopg raises InternalError of its own.
     """
     lost = (ConnectionFailed, psycopg.OperationalError, psycopg.InterfaceError)
+    if isinstance(error, psycopg.InternalError) and error.sqlstate is None:
+        return True
     return is_a(error, (*lost, errors.ReadOnlySqlTransaction)) and not is_collision(error)
 
 

@@ -39,6 +39,10 @@ class SilentProxy:
         finally:
             self._forwards.set()
 
+    def passed_on(self, data: bytes) -> bytes:
+        """Return what the other end gets instead of these bytes."""
+        return data
+
     def close(self) -> None:
         """End all connections."""
         for end in self._sockets:
@@ -72,16 +76,16 @@ class SilentProxy:
         with suppress(OSError):  # one of the ends was closed
             while data := source.recv(CHUNK):
                 self._forwards.wait()
-                target.sendall(data)
+                target.sendall(self.passed_on(data))
         self._forwards.wait()
         with suppress(OSError):
             target.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
-def silent_proxy(dsn: str) -> Iterator[SilentProxy]:
+def silent_proxy(dsn: str, kind: type[SilentProxy] = SilentProxy) -> Iterator[SilentProxy]:
     """Run a proxy before a server in the block."""
-    proxy = SilentProxy(dsn)
+    proxy = kind(dsn)
     try:
         yield proxy
     finally:
