@@ -210,7 +210,11 @@ def judge_without_key(rows: list[Row]) -> Iterator[Finding]:
 
 RESTORED = """
     select q.queue_name,
-        txid_snapshot_xmax(t.tick_snapshot) as tick_xmax,
+        greatest(txid_snapshot_xmax(t.tick_snapshot), (
+            select max(txid_snapshot_xmax(o.tick_snapshot)) from pgq.tick o
+            where o.tick_queue = q.queue_id and not exists (  -- as insert_tick looks
+                select from pgq.checked where checked_queue = q.queue_id and checked_number = 2)
+        )) as tick_xmax,
         txid_snapshot_xmax(txid_current_snapshot()) as now_xmax,
         case when has_sequence_privilege(q.queue_tick_seq, 'select')
             then coalesce(pg_sequence_last_value(q.queue_tick_seq::regclass), 0) < t.tick_id

@@ -138,6 +138,28 @@ def test_doctor_warns_of_a_queue_that_has_not_ticked_since_it_was_restored(
     assert "was restored" not in run("doctor").stdout
 
 
+def test_doctor_names_a_queue_whose_older_ticks_refuse_its_second_one(
+    run: Run, connection: psycopg.Connection
+) -> None:
+    run("queue", "create", "restored")
+    # As where a tick comes in the middle of a restore, which brings an older one behind it.
+    connection.execute("update pgq.tick set tick_snapshot = '9000000000:9000000000:'")
+    connection.execute(
+        "insert into pgq.tick (tick_queue, tick_id, tick_snapshot, tick_event_seq)"
+        " select tick_queue, nextval(queue_tick_seq), txid_current_snapshot(), tick_event_seq"
+        " from pgq.tick join pgq.queue on queue_id = tick_queue"
+    )
+    connection.execute("delete from pgq.checked where checked_number = 2")
+    doctor = run("doctor")
+    assert (doctor.exit_code, "restored comes from a cluster with larger" in doctor.stdout) == (
+        1,
+        True,
+    )
+    assert run("schema", "repair").stderr == "repaired queue restored: 0 event(s) kept\n"
+    connection.execute("select pgq.tick_queue('restored')")
+    assert "larger transaction ids" not in run("doctor").stdout
+
+
 def test_repair_mends_the_queues_that_refuse_to_tick(
     run: Run, connection: psycopg.Connection
 ) -> None:
