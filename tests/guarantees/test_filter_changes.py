@@ -10,6 +10,7 @@ import pytest
 
 from tests.guarantees.sessions import RR, SERIALIZABLE, refused
 from tests.guarantees.test_filters import MOVES, RECEIVE, SET, choose, fill, filtered
+from tests.guarantees.test_shared_ends import HOUR, UNMOVED
 from tests.guarantees.workers import Worker
 from tests.support.gates import wait_until_blocked
 
@@ -47,6 +48,15 @@ def test_what_is_finished_of_an_open_batch_stays_finished(db: Database) -> None:
     assert db.main.one("select pgq.finish_part(%s, %s)", batch, ids[0]) == 1
     assert choose(db.main) == 1
     assert db.main.data(db.main.next()) == ["b2", "a2"]
+
+
+def test_new_filter_is_no_progress(db: Database) -> None:
+    filtered(db, "a1")
+    batch = db.main.next()
+    db.main.run(HOUR)
+    assert choose(db.main, "a", "b") == 1
+    assert db.main.next() != batch
+    assert db.main.all(UNMOVED) == [(True,)]
 
 
 def test_same_filter_changes_nothing(db: Database) -> None:

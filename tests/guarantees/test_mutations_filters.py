@@ -117,6 +117,12 @@ MUTATIONS = {
         "p.pos_pins, null, null",
         changes.test_what_is_finished_of_an_open_batch_stays_finished,
     ),
+    "take the change for progress": Mutation(
+        "set_consumer_filter",
+        "p.pos_leases, p.pos_moved);",
+        "p.pos_leases);",
+        changes.test_new_filter_is_no_progress,
+    ),
     "change it under a worker": Mutation(
         "set_consumer_filter",
         "or not pgq.holder_is_dead(p.sub_id, '', null, now(), null)",
