@@ -3,8 +3,8 @@
 -- finish_part and the retry queue tell events apart by their ids, and would lose one of two.
 -- Delayed events count, as they keep their ids.
 --
--- The sequence is read after the events: whatever was inserted in between moved it up. It is behind
--- the events of an external ticker between two ticks.
+-- The sequence is read after the events: whatever was inserted in between moved it up. It may be
+-- behind events of an external ticker that were copied into the tables, until the next tick.
 --
 -- Writes: nothing, takes no xid. It reads all events.
 create or replace function pgq.ids_are_repeated(q pgq.queue)

@@ -5,7 +5,8 @@
 -- refused.
 --
 -- The snapshot is taken before the sequence is read, so each event that the tick sees has an id up
--- to tick_event_seq.
+-- to tick_event_seq. An external ticker's number counts where it is larger: its events may have
+-- been inserted ahead of its ticks.
 --
 -- A snapshot does not list its own transaction among those in progress. So the tick could see what
 -- this transaction writes later: a consumer that it moves up to the tick, by finish_batch or
@@ -71,7 +72,7 @@ begin
     values (
         i_queue_id, coalesce(i_tick_id, nextval(q.queue_tick_seq::regclass)),
         coalesce(i_tick_time, clock_timestamp()), pgq.exclude_own_xid(txid_current_snapshot()),
-        coalesce(i_event_seq, pgq.seq_getval(q.queue_event_seq)))
+        greatest(i_event_seq, pgq.seq_getval(q.queue_event_seq)))
     returning tick_recent.tick_id, tick_recent.tick_snapshot, tick_recent.tick_event_seq
          into insert_tick.tick_id, insert_tick.tick_snapshot, v_event_seq;
     if i_event_seq is null and v_event_seq < last.tick_event_seq then

@@ -1,0 +1,95 @@
+"""Events with ids of another database, inserted ahead of the ticks of an external ticker."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees.mutations import Mutation, expect_failure
+from tests.guarantees.sessions import refused
+from tests.guarantees.test_g7_moved import MOVED
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database
+
+EXTERNAL = "select pgq.set_queue_config('q', 'external_ticker', %s)"
+COPY = (
+    "select pgq.insert_event_raw('q', %s, now(), null, null, 't', %s, null, null, null, null)::text"
+)
+LATER = "select pgq.event_retry_raw('q', 'c', now(), %s, now(), 0, 't', '', '', '', '', '')"
+TICK = "select pgq.ticker('q', %s, now(), %s)"
+IDS = range(1001, 1011)
+
+
+def copied(db: Database) -> None:
+    """Copy ten events at once, and then two ticks, which say that five of them came."""
+    db.queue()
+    db.main.one(EXTERNAL, "true")
+    for number in IDS:
+        db.main.one(COPY, number, str(number))
+    db.main.one(TICK, 50, 1003)
+    db.main.one(TICK, 51, 1005)
+
+
+def test_events_ahead_of_an_external_tick_are_cancelled(db: Database) -> None:
+    copied(db)
+    assert db.main.all("select state from pgq.cancel_event('q', '{1008}')") == [("cancelled",)]
+    assert db.main.drain() == [str(number) for number in IDS if number != 1008]
+
+
+def test_events_ahead_of_an_external_tick_are_not_new_after_a_move(db: Database) -> None:
+    copied(db)
+    assert len(db.main.drain()) == len(IDS)
+    db.main.run(MOVED)
+    db.main.one(TICK, 52, 1010)
+    assert db.main.drain() == []
+
+
+@pytest.mark.parametrize("copy", [COPY, LATER])
+def test_events_get_no_id_again_when_the_external_ticker_is_given_up(
+    db: Database, copy: str
+) -> None:
+    copied(db)
+    args = [1020, ""][: copy.count("%s")]
+    db.main.one(copy, *args)
+    db.main.one(EXTERNAL, "false")
+    assert db.main.insert("local") > 1020
+
+
+@pytest.mark.parametrize("copy", [COPY, LATER])
+def test_ids_of_another_database_have_a_limit(db: Database, copy: str) -> None:
+    copied(db)
+    with refused("PQ009"):
+        db.main.one(copy, *[(1 << 62) + 1, ""][: copy.count("%s")])
+    db.main.insert("local")
+
+
+MUTATIONS = {
+    "leave the sequence behind": Mutation(
+        "check_id",
+        "perform pgq.seq_setval(q.queue_event_seq, i_id);",
+        "",
+        partial(test_events_get_no_id_again_when_the_external_ticker_is_given_up, copy=COPY),
+    ),
+    "cancel by the external ticker's number": Mutation(
+        "insert_tick",
+        "greatest(i_event_seq,",
+        "coalesce(i_event_seq,",
+        test_events_ahead_of_an_external_tick_are_cancelled,
+    ),
+    "take events for new by the external ticker's number": Mutation(
+        "insert_tick",
+        "greatest(i_event_seq,",
+        "coalesce(i_event_seq,",
+        test_events_ahead_of_an_external_tick_are_not_new_after_a_move,
+    ),
+}
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS)
+def test_mutation_is_noticed(
+    db: Database, mutation: Mutation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expect_failure(db, mutation, monkeypatch)
