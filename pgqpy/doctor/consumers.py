@@ -64,11 +64,13 @@ def judge_consumers(rows: list[Row]) -> Iterator[Finding]:
         yield Finding("ok", "consumer", f"{len(rows)} consumer(s), none blocks rotation")
 
 
-# waited: the age of the first tick with events after the position, or of the end of an open batch.
+# waited: the age of the first tick with events after the position, or of the end of an open batch;
+# or how long the first parked event has been due.
 # Positions whose tick does not exist are left to the check "position". runs: a session, or a lease
 # that has not ended. open: the batches of workers. locker: whose transaction may hold it up.
 RUNNING: LiteralString = f"""
-    select i.queue_name, i.consumer_name, i.pending_events, i.last_seen,
+    select i.queue_name, i.consumer_name, i.last_seen,
+        i.pending_events + k.parked_events as pending_events,
         i.current_batch as batch, w.open, w.receives,
         (select p.pos_pins is not null from pgq.current_position p
             where p.sub_id = s.sub_id) as by_ticks,
@@ -90,6 +92,8 @@ RUNNING: LiteralString = f"""
                 bool_or(holder = 'receive') as receives
             from pgq.get_worker_info() group by 1, 2) w
             on w.queue_name = i.queue_name and w.consumer_name = i.consumer_name
+        join pgq.get_consumer_counts() k
+            on k.queue_name = i.queue_name and k.consumer_name = i.consumer_name
     where s.sub_parent is null and s.sub_detached is null order by 1, 2
 """  # noqa: S608  # our own query within our own
 

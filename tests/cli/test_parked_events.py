@@ -9,7 +9,7 @@ import pytest
 import pgqpy
 from pgqpy.calls import parked
 from pgqpy.records import Failure
-from tests.cli.support import Examine, Run, RunJson, failed_with
+from tests.cli.support import Connection, Examine, Run, RunJson, failed_with
 
 WHERE = ("orders", "billing")
 HOUR = timedelta(hours=1)
@@ -40,6 +40,17 @@ def waiting(client: pgqpy.Client) -> list[int]:
     )
     client.finish_batch(batch)
     return [event.id for event in events]
+
+
+def test_parked_events_that_are_due_wait_for_a_consumer_that_nobody_runs(
+    examine: Examine, waiting: list[int], connection: Connection
+) -> None:
+    connection.execute("update pgq.position set pos_active = now() - interval '1 day'")
+    assert examine()[1]["running"][0] == "ok"
+    connection.execute("update pgq.parked set park_after = park_after - interval '75 minutes'")
+    code, worst = examine()
+    assert (code, worst["running"][0]) == (1, "fail")
+    assert f"about {len(waiting)} event(s) wait, the oldest for 15 min" in worst["running"][1]
 
 
 def test_keys_are_listed_with_what_failed_and_how_many_wait(

@@ -91,6 +91,18 @@ MUTATIONS = {
         "least(v_seen, s.opened)",
         pending.test_new_ids_count_as_before,
     ),
+    "leave out parked events": Mutation(
+        "get_waiting_since",
+        "park_after <= now()",
+        "false",
+        pending.test_parked_events_wait_from_when_they_are_due,
+    ),
+    "wait for parked events before they are due": Mutation(
+        "get_waiting_since",
+        "park_after <= now()",
+        "true",
+        pending.test_parked_events_wait_from_when_they_are_due,
+    ),
     "let the minimum count ids only": Mutation(
         "find_tick_helper",
         "if v_met is not true and i_min_count is not null and",

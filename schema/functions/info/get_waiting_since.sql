@@ -1,5 +1,6 @@
 -- Since when events wait for a consumer: the time of the first tick after its position with which
--- events came, or after which it, or one of its workers or lanes, has a batch open.
+-- events came, or after which it, or one of its workers or lanes, has a batch open; or the time
+-- from which a parked event is due, if that is earlier.
 --
 -- A tick whose sequence is higher came with events. One with the same sequence may have events of
 -- transactions that were open before: see range_txids.
@@ -19,7 +20,7 @@ declare
     v_seen bigint;
 begin
     perform pgq.check_snapshot();
-    select p.sub_queue, min(every.pos_last_tick) as reached,
+    select p.sub_queue, p.sub_id, min(every.pos_last_tick) as reached,
            min(every.pos_next_tick) filter (where every.pos_batch is not null) as opened
       into s
       from pgq.queue q
@@ -27,7 +28,7 @@ begin
       join pgq.current_position p on p.sub_queue = q.queue_id and p.sub_consumer = c.co_id
       join pgq.current_position every on p.sub_id in (every.sub_id, every.sub_parent)
      where q.queue_name = i_queue_name
-     group by 1;
+     group by 1, 2;
     select * into done
       from pgq.tick where tick_queue = s.sub_queue and tick_id = s.reached limit 1;
     select tick_id into v_moved
@@ -51,8 +52,10 @@ begin
                 select from unnest(v_txids) x where txid_visible_in_snapshot(x, tick_snapshot))
          order by tick_id limit 1;
     end if;
-    return (
+    return least((
         select tick_time from pgq.tick
-         where tick_queue = s.sub_queue and tick_id = least(v_moved, v_seen, s.opened) limit 1);
+         where tick_queue = s.sub_queue and tick_id = least(v_moved, v_seen, s.opened) limit 1), (
+        select park_after from pgq.parked
+         where ev_owner = s.sub_id and park_after <= now() order by park_after limit 1));
 end $$;
 comment on function pgq.get_waiting_since(text, text) is 'Since when events wait for a consumer.';
