@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 # The first key of each lock, with its second key:
 ENGINE = 7366513  # one of the next six
-TICKING, INSTALLING, CHANGING, WATCHING, MOVING = 0, 1, 2, 3, 4
+TICKING, INSTALLING, CHANGING, WATCHING, MOVING = 0, 1, 2, 3, 4  # 5: see seq_setval
 SANDBOX = 7  # one demo or simulation in a database at a time
 CONSUMER = 7366514  # a subscription's id
 RUN = 7366516  # the hash of a run's token, of a shared consumer or one with lanes

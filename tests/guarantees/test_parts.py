@@ -259,11 +259,9 @@ def test_more_finished_ids_than_are_kept_are_delivered_again(db: Database) -> No
 
 def test_id_that_a_producer_chose_lies_in_its_batch(db: Database) -> None:
     db.queue()
-    db.main.one("select pgq.set_queue_config('q', 'external_ticker', 'true')")
-    db.main.one(
-        "select pgq.insert_event_raw('q', 5000, now(), null, null, 't', 'x', '', '', '', '')"
-    )
-    db.main.one("select pgq.ticker('q', 2, now(), 10)")
+    table = db.main.current_table()
+    db.main.run(f"insert into {table} (ev_id, ev_type, ev_data) values (5000, 't', 'x')")
+    db.main.tick()
     batch = db.main.next()
     assert finish_part(db.main, batch, 5000) == 1
     assert db.main.data(batch) == []

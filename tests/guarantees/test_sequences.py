@@ -10,6 +10,7 @@ from pgqpy.install import install
 from tests.guarantees.mutations import Mutation, expect_failure
 from tests.guarantees.sessions import Database
 from tests.support.crash import kill_server
+from tests.support.gates import wait_until_blocked
 from tests.support.servers import FAST, other_programs, private_server
 
 if TYPE_CHECKING:
@@ -39,6 +40,32 @@ def test_sequence_is_not_moved_back_beside_a_producer(db: Database) -> None:
     assert db.main.insert("b") > last
 
 
+FAR = "select pgq.seq_setval('pgq.event_1_id_seq', %s)"
+
+
+def test_sequence_is_not_moved_back_by_a_move_that_looked_before(db: Database) -> None:
+    db.queue()
+    copier = db.open()
+    db.main.run("alter function pgq.seq_getval rename to seq_getval_itself")
+    with db.held(copier, LOOKED) as gate:
+        moving = copier.later(FAR, 5_000_000)
+        gate.wait_for_arrival()
+        assert db.main.one(FAR, 9_000_000) == 9_000_000
+        gate.open()
+        assert moving.result(timeout=30) == 9_000_000
+
+
+def test_two_sessions_move_a_sequence_far_in_turn(db: Database) -> None:
+    db.queue()
+    copier = db.open()
+    db.main.begin()
+    assert db.main.one(FAR, 9_000_000) == 9_000_000
+    moving = copier.later("select pgq.seq_setval('pgq.event_1_tick_seq', 5000000)")
+    wait_until_blocked(db.main.connection, copier.pid)
+    db.main.commit()
+    assert moving.result(timeout=30) == 5_000_000
+
+
 @pytest.fixture
 def minimal() -> Iterator[EmbeddedServer]:
     """A server whose WAL is for crashes only."""
@@ -64,8 +91,33 @@ def test_crash_of_a_server_with_a_minimal_wal_repeats_no_number(minimal: Embedde
     after.close()
 
 
-def test_mutation_is_noticed(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutation = Mutation(
-        "seq_setval", "v_last + c_most", "v_last", test_sequence_is_not_moved_back_beside_a_producer
-    )
+MUTATIONS = {
+    "set what a producer may move": Mutation(
+        "seq_setval",
+        "v_last + c_most then\n"
+        "        perform pg_advisory_xact_lock(7366513, 5);\n"
+        "        v_last := pgq.seq_getval(i_seq_name);\n"
+        "        if i_new_value > v_last + c_most then",
+        "v_last then\n        if true then",
+        test_sequence_is_not_moved_back_beside_a_producer,
+    ),
+    "look no second time": Mutation(
+        "seq_setval",
+        "5);\n        v_last := pgq.seq_getval(i_seq_name);",
+        "5);",
+        test_sequence_is_not_moved_back_by_a_move_that_looked_before,
+    ),
+    "look without the lock": Mutation(
+        "seq_setval",
+        "pg_advisory_xact_lock(",
+        "concat(",
+        test_two_sessions_move_a_sequence_far_in_turn,
+    ),
+}
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS)
+def test_mutation_is_noticed(
+    db: Database, mutation: Mutation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expect_failure(db, mutation, monkeypatch)

@@ -2,12 +2,13 @@
 -- no other sequences.
 --
 -- A producer may take ids between the look at the sequence and a setval, which would move it back
--- then. So up to 100,000 ids are taken by nextval. Beyond that, no producer is so fast.
+-- then. So up to 100,000 ids are taken by nextval. Beyond that, no producer is so fast; but two
+-- sessions that copy events are, so a setval needs an advisory lock, and another look under it.
 -- Parameters: i_seq_name: queue_event_seq or queue_tick_seq of a queue.
 -- Returns: the resulting last value.
 -- Raises: PQ009, the sequence belongs to no queue, or the value is beyond 2^62, where sums with it
 --   would overflow.
--- Writes: nextval or setval.
+-- Writes: nextval; or advisory lock and setval.
 create or replace function pgq.seq_setval(i_seq_name text, i_new_value bigint)
 returns bigint language plpgsql strict security definer set search_path = pg_catalog, pg_temp
 set row_security = off as $$
@@ -24,7 +25,11 @@ begin
     end if;
     v_last := pgq.seq_getval(i_seq_name);
     if i_new_value > v_last + c_most then
-        return setval(i_seq_name::regclass, i_new_value);
+        perform pg_advisory_xact_lock(7366513, 5);
+        v_last := pgq.seq_getval(i_seq_name);
+        if i_new_value > v_last + c_most then
+            return setval(i_seq_name::regclass, i_new_value);
+        end if;
     end if;
     return coalesce((
         select max(nextval(i_seq_name::regclass)) from generate_series(v_last + 1, i_new_value)),
