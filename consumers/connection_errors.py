@@ -29,12 +29,13 @@ def is_loss(error: BaseException) -> bool:
     """Say whether a new connection may help.
 
     psycopg raises OperationalError for a lost connection, a server that shuts down, starts or is
-    full, and a cancelled statement. A standby refuses to write with 25006 (after a failover). Where
-    a session ends behind a pooler, both may send an error: psycopg raises InternalError of its own.
+    full, and a cancelled statement. A standby refuses to write with 25006 (after a failover). When
+    a session ends behind a pooler, the server and the pooler may each send an error: psycopg then
+    raises an InternalError without SQLSTATE.
     """
-    lost = (ConnectionFailed, psycopg.OperationalError, psycopg.InterfaceError)
-    if isinstance(error, psycopg.InternalError) and error.sqlstate is None:
+    if is_a(error, psycopg.InternalError) and getattr(error, "sqlstate", None) is None:
         return True
+    lost = (ConnectionFailed, psycopg.OperationalError, psycopg.InterfaceError)
     return is_a(error, (*lost, errors.ReadOnlySqlTransaction)) and not is_collision(error)
 
 

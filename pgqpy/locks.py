@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
 # The first key of each lock, with its second key:
 ENGINE = 7366513  # one of the next six
-TICKING, INSTALLING, CHANGING, WATCHING, MOVING = 0, 1, 2, 3, 4  # 5: see seq_setval
+TICKING, INSTALLING, CHANGING, WATCHING, MOVING = 0, 1, 2, 3, 4
 SANDBOX = 7  # one demo or simulation in a database at a time
 CONSUMER = 7366514  # a subscription's id
 RUN = 7366516  # the hash of a run's token, of a shared consumer or one with lanes
+SEQUENCE = 7366517  # the hash of a sequence's name: see seq_setval
 QUEUE = 7366515  # a queue's id; tickers hold it shared, drop_queue and repair_queue exclusively
 
 # Any session may take any lock, and invent its application name. may_tick and may_consume tell
@@ -39,7 +40,7 @@ _LOCKS: LiteralString = f"""
     from pg_locks l {_SESSIONS}
     where l.locktype = 'advisory' and l.objsubid = 2
         and l.database = (select oid from pg_database where datname = current_database())
-        and l.classid in (7366513, 7366514, 7366515, 7366516)
+        and l.classid in (7366513, 7366514, 7366515, 7366516, 7366517)
 """  # noqa: S608  # our own query within our own
 HOLDERS: LiteralString = f"""
     select l.* from ({_LOCKS}) l where l.granted

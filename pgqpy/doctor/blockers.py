@@ -44,7 +44,7 @@ HELD: LiteralString = f"""
 """  # noqa: S608  # our own query within our own
 
 
-OF_TICKERS: dict[tuple[int, int], tuple[Level, str]] = {  # held by one that may not tick
+OF_TICKERS: dict[tuple[int, int | None], tuple[Level, str]] = {  # held by one that may not tick
     (locks.ENGINE, locks.TICKING): (
         "fail",
         "every ticker stands by for a holder that may not tick",
@@ -52,8 +52,9 @@ OF_TICKERS: dict[tuple[int, int], tuple[Level, str]] = {  # held by one that may
     (locks.ENGINE, locks.MOVING): ("fail", "no delayed event comes when it is due"),
     (locks.ENGINE, locks.WATCHING): ("warn", "ticker status shows a wrong number of standbys"),
     (locks.ENGINE, locks.SANDBOX): ("warn", "demo and simulate are refused in this database"),
+    (locks.SEQUENCE, None): ("warn", "a sequence of a queue may wait to be moved far"),
 }
-OF_ALL: dict[tuple[int, int], tuple[Level, str]] = {
+OF_ALL: dict[tuple[int, int | None], tuple[Level, str]] = {
     (locks.ENGINE, locks.CHANGING): (
         "warn",
         "queues cannot be created, changed or dropped meanwhile",
@@ -81,7 +82,7 @@ def _blocked(row: Row, holder: locks.Holder) -> tuple[Level, str] | None:
     may_not_tick = holder.pid is None or holder.may_tick is False  # no pid: a prepared transaction
     may_not_consume = holder.pid is None or holder.may_consume is False
     kind = row["class"]
-    lock = (kind, row["object"])
+    lock = (kind, None if kind == locks.SEQUENCE else row["object"])
     if lock in OF_TICKERS and may_not_tick:
         return OF_TICKERS[lock]
     if row["consumer"]:

@@ -22,7 +22,8 @@ RETRY_SLACK = timedelta(minutes=1)
 MANY_FAILING = 10  # events that failed five times or more
 HANGS = (
     "look into its log, as an error may end each of its runs; else look whether its handler hangs, "
-    "or whether it waits because of min_count or min_lag; handler_timeout ends a process that "
+    "or whether it waits because of min_count or min_lag; parked events come only to a class with "
+    "on_error = 'park'; handler_timeout ends a process that "
     "hangs, and part_size keeps the progress of a long batch"
 )
 STOPS = (
@@ -64,10 +65,10 @@ def judge_consumers(rows: list[Row]) -> Iterator[Finding]:
         yield Finding("ok", "consumer", f"{len(rows)} consumer(s), none blocks rotation")
 
 
-# waited: the age of the first tick with events after the position, or of the end of an open batch;
-# or how long the first parked event has been due.
-# Positions whose tick does not exist are left to the check "position". runs: a session, or a lease
-# that has not ended. open: the batches of workers. locker: whose transaction may hold it up.
+# waited: how long events have waited, see get_waiting_since. pending_events: with all parked
+# events, due or not. Positions whose tick does not exist are left to the check "position". runs: a
+# session, or a lease that has not ended. open: the batches of workers. locker: whose transaction
+# may hold it up.
 RUNNING: LiteralString = f"""
     select i.queue_name, i.consumer_name, i.last_seen,
         i.pending_events + k.parked_events as pending_events,

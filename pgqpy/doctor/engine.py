@@ -212,7 +212,7 @@ RESTORED = """
     select q.queue_name,
         greatest(txid_snapshot_xmax(t.tick_snapshot), (
             select max(txid_snapshot_xmax(o.tick_snapshot)) from pgq.tick o
-            where o.tick_queue = q.queue_id and not exists (  -- as insert_tick looks
+            where o.tick_queue = q.queue_id and not exists (  -- until then insert_tick compares all
                 select from pgq.checked where checked_queue = q.queue_id and checked_number = 2)
         )) as tick_xmax,
         txid_snapshot_xmax(txid_current_snapshot()) as now_xmax,

@@ -51,7 +51,7 @@ MUTATIONS = {
         "finish_part",
         "if not v_inside then",
         "if true then",
-        parts.test_id_that_a_producer_chose_lies_in_its_batch,
+        parts.test_id_that_a_program_wrote_into_the_tables_lies_in_its_batch,
     ),
     "finish without a lock": Mutation(
         "lock_batch", "for no key update", "", parts.test_part_of_a_lost_batch_is_not_finished

@@ -93,12 +93,6 @@ MUTATIONS = {
         "concat(txid_current() + 1, ':', txid_current() + 1, ':')::txid_snapshot",
         races.test_transaction_that_seeks_may_move_retries_too,
     ),
-    "trust the ids of an external ticker": Mutation(
-        "seek_consumer",
-        "when q.queue_external_ticker then",
-        "when false then",
-        seek.test_ids_of_an_external_ticker_tell_nothing,
-    ),
     "keep parked events": Mutation(
         "seek_consumer",
         "delete from pgq.parked where ev_owner = p.sub_id;",

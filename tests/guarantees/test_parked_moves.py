@@ -143,3 +143,4 @@ def test_key_with_a_failed_event_behind_its_head_is_one_key_and_due_with_its_hea
     park(main, batch, "a2", after="1 h")
     main.finish(batch)
     assert main.one("select pgq.next_parked('q', 'c') > '59 min'")
+    assert main.one("select pgq.get_waiting_since('q', 'c')") is None

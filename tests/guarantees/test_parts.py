@@ -257,7 +257,7 @@ def test_more_finished_ids_than_are_kept_are_delivered_again(db: Database) -> No
     assert left == [ids[0], *ids[1001:]]
 
 
-def test_id_that_a_producer_chose_lies_in_its_batch(db: Database) -> None:
+def test_id_that_a_program_wrote_into_the_tables_lies_in_its_batch(db: Database) -> None:
     db.queue()
     table = db.main.current_table()
     db.main.run(f"insert into {table} (ev_id, ev_type, ev_data) values (5000, 't', 'x')")

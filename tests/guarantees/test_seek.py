@@ -196,15 +196,6 @@ def test_what_is_retried_after_a_seek_comes(db: Database) -> None:
     assert db.main.drain() == ["a", "b"]
 
 
-def test_ids_of_an_external_ticker_tell_nothing(db: Database) -> None:
-    db.queue()
-    place, _ = ticked(db.main, "a")
-    fail(db.main, "a", seconds=1000)
-    db.main.one("select pgq.set_queue_config('q', 'external_ticker', 'true')")
-    db.main.one(SEEK, place, False)
-    assert db.main.one(RETRIES) == ["a"]
-
-
 @pytest.mark.parametrize(("discard", "left"), [(False, ["a1"]), (True, [])])
 def test_parked_events_that_come_again_are_dropped(
     db: Database, *, discard: bool, left: list[str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,14 +12,14 @@ from tests.guarantees.mutations import Mutation, expect_failure
 from tests.guarantees.sessions import Database
 from tests.support.crash import kill_server
 from tests.support.gates import wait_until_blocked
-from tests.support.servers import FAST, other_programs, private_server
+from tests.support.servers import SETTINGS, other_programs, private_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pgqpy.testing import EmbeddedServer
 
-MINIMAL = {**FAST, "wal_level": "minimal", "max_wal_senders": 0}
+MINIMAL = {**SETTINGS, "wal_level": "minimal", "max_wal_senders": 0}
 
 LOOKED = """
     create function pgq.seq_getval(i_seq_name text) returns bigint language plpgsql as $$
@@ -60,10 +61,12 @@ def test_two_sessions_move_a_sequence_far_in_turn(db: Database) -> None:
     copier = db.open()
     db.main.begin()
     assert db.main.one(FAR, 9_000_000) == 9_000_000
-    moving = copier.later("select pgq.seq_setval('pgq.event_1_tick_seq', 5000000)")
+    moving = copier.later(FAR, 20_000_000)
     wait_until_blocked(db.main.connection, copier.pid)
+    other = "select pgq.seq_setval('pgq.event_1_tick_seq', 5000000)"
+    assert db.open().one(other) == 5_000_000  # another sequence does not wait
     db.main.commit()
-    assert moving.result(timeout=30) == 5_000_000
+    assert moving.result(timeout=30) == 20_000_000
 
 
 @pytest.fixture
@@ -74,28 +77,26 @@ def minimal() -> Iterator[EmbeddedServer]:
 
 
 def test_crash_of_a_server_with_a_minimal_wal_repeats_no_number(minimal: EmbeddedServer) -> None:
-    db = Database(minimal.dsn())
-    install(db.main.connection)
-    with db.main.connection.transaction():  # a migration, which inserts events too
-        db.queue()
-        db.main.insert("a")
-    db.main.tick()
-    last = db.main.insert("b")
-    db.close()
+    with closing(Database(minimal.dsn())) as db:
+        install(db.main.connection)
+        with db.main.connection.transaction():  # a migration, which inserts events too
+            db.queue()
+            db.main.insert("a")
+        db.main.tick()
+        last = db.main.insert("b")
     kill_server(minimal)
     minimal.start()
-    after = Database(minimal.dsn())
-    assert after.main.insert("c") > last
-    after.main.tick()
-    assert after.main.drain() == ["a", "b", "c"]
-    after.close()
+    with closing(Database(minimal.dsn())) as db:
+        assert db.main.insert("c") > last
+        db.main.tick()
+        assert db.main.drain() == ["a", "b", "c"]
 
 
 MUTATIONS = {
     "set what a producer may move": Mutation(
         "seq_setval",
         "v_last + c_most then\n"
-        "        perform pg_advisory_xact_lock(7366513, 5);\n"
+        "        perform pg_advisory_xact_lock(7366517, hashtext(i_seq_name));\n"
         "        v_last := pgq.seq_getval(i_seq_name);\n"
         "        if i_new_value > v_last + c_most then",
         "v_last then\n        if true then",
@@ -103,8 +104,8 @@ MUTATIONS = {
     ),
     "look no second time": Mutation(
         "seq_setval",
-        "5);\n        v_last := pgq.seq_getval(i_seq_name);",
-        "5);",
+        "));\n        v_last := pgq.seq_getval(i_seq_name);",
+        "));",
         test_sequence_is_not_moved_back_by_a_move_that_looked_before,
     ),
     "look without the lock": Mutation(

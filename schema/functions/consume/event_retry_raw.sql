@@ -4,7 +4,7 @@
 -- Returns: the event's id.
 -- Raises: PQ002 consumer not registered; PQ009 a NULL time; as check_id.
 -- Writes: key share lock pgq.registration; insert pgq.retry_queue; nextval of the queue's event
---   sequence.
+--   sequence; as check_id.
 create or replace function pgq.event_retry_raw(
     x_queue text, x_consumer text, x_retry_after timestamptz, x_ev_id bigint, x_ev_time timestamptz,
     x_ev_retry int, x_ev_type text, x_ev_data text, x_ev_extra1 text, x_ev_extra2 text,

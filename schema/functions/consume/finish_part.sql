@@ -8,8 +8,8 @@
 -- Events with the same id (an event and its retried copy) are finished together. finish_batch
 -- finishes the batch: a batch whose events are all finished stays open until then.
 --
--- The ids of a batch are not checked one by one. Its end tick tells a number that no id exceeds,
--- unless a program wrote one into the tables: only then the events are read.
+-- The ids of a batch are not checked one by one. Its end tick holds a number that no id exceeds,
+-- unless a program wrote a larger id into the tables itself. Only then are the events read.
 --
 -- The events of a batch of take_parked are not in the order of their ids. Of them only x_up_to
 -- itself and those in x_done are finished: see finish_parked_part.

@@ -2,10 +2,9 @@
 -- batch begins there: see register_consumer_at, which moves it. Open batches are lost, and their
 -- holders find that out (G5). A process that runs the consumer goes on at the new place.
 --
--- Retried events that come again from there are dropped, as forget_parked drops parked ones. An id
--- beyond the tick's is that of an event which the tick does not see, but in a queue with an
--- external ticker, where nothing is dropped. The other retried events stay. With i_discard, all
--- retried and parked events are dropped.
+-- Retried events that come again from there are dropped, as forget_parked drops parked ones: those
+-- with an id beyond the tick's, whose events the tick does not see. The other retried events stay.
+-- With i_discard, all retried and parked events are dropped.
 --
 -- Rows that wait are deleted. Retried copies in the event tables are not: no index finds them, and
 -- event tables have no dead rows (G6). A snapshot, taken after the delete, says which of them the
@@ -100,8 +99,7 @@ begin
         get diagnostics v_deleted = row_count;
         dropped := v_deleted;
     else
-        v_above := case when q.queue_external_ticker then 9223372036854775807
-            else t.tick_event_seq end;
+        v_above := t.tick_event_seq;
     end if;
     delete from pgq.retry_queue where ev_owner = p.sub_id and ev_id > v_above;
     get diagnostics v_deleted = row_count;

@@ -1,9 +1,12 @@
 -- Moves a sequence of a queue forward, never back. It runs with the owner's rights, so it accepts
 -- no other sequences.
 --
--- A producer may take ids between the look at the sequence and a setval, which would move it back
--- then. So up to 100,000 ids are taken by nextval. Beyond that, no producer is so fast; but two
--- sessions that copy events are, so a setval needs an advisory lock, and another look under it.
+-- A producer may take ids between the look at the sequence and a setval, which would then move it
+-- back. So up to 100,000 ids are taken by nextval. No producer takes more meanwhile, but another
+-- such move may. So a setval first takes the sequence's advisory lock, and looks again.
+--
+-- A lock of all sequences would not do: repair_queue, with all of its queue's locks in hand, would
+-- wait for a transaction that may wait for this queue.
 -- Parameters: i_seq_name: queue_event_seq or queue_tick_seq of a queue.
 -- Returns: the resulting last value.
 -- Raises: PQ009, the sequence belongs to no queue, or the value is beyond 2^62, where sums with it
@@ -25,7 +28,7 @@ begin
     end if;
     v_last := pgq.seq_getval(i_seq_name);
     if i_new_value > v_last + c_most then
-        perform pg_advisory_xact_lock(7366513, 5);
+        perform pg_advisory_xact_lock(7366517, hashtext(i_seq_name));
         v_last := pgq.seq_getval(i_seq_name);
         if i_new_value > v_last + c_most then
             return setval(i_seq_name::regclass, i_new_value);

@@ -1,10 +1,10 @@
--- Since when events wait for a consumer: the time of the first tick after its position with which
--- events came, or after which it, or one of its workers or lanes, has a batch open; or the time
--- from which a parked event is due, if that is earlier.
+-- Since when events wait for a consumer. The earliest of: the time of the first tick after its
+-- position with which events came; the time of the tick at the end of an open batch, its own or
+-- one of its workers or lanes; the time from which the head of a parked key is due.
 --
 -- A tick whose sequence is higher came with events. One with the same sequence may have events of
 -- transactions that were open before: see range_txids.
--- Returns: null: no events wait, or there is no such consumer, or it has no tick.
+-- Returns: null: no events wait, there is no such consumer, or it has no tick and no head is due.
 -- Raises, writes: as check_snapshot.
 create or replace function pgq.get_waiting_since(i_queue_name text, i_consumer_name text)
 returns timestamptz language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -55,7 +55,10 @@ begin
     return least((
         select tick_time from pgq.tick
          where tick_queue = s.sub_queue and tick_id = least(v_moved, v_seen, s.opened) limit 1), (
-        select park_after from pgq.parked
-         where ev_owner = s.sub_id and park_after <= now() order by park_after limit 1));
+        select park_after from pgq.parked h
+         where ev_owner = s.sub_id and park_after <= now() and not exists (
+                select from pgq.parked
+                 where ev_owner = s.sub_id and park_key = h.park_key and park_no < h.park_no)
+         order by park_after limit 1));
 end $$;
 comment on function pgq.get_waiting_since(text, text) is 'Since when events wait for a consumer.';

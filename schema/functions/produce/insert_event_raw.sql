@@ -3,8 +3,8 @@
 -- Parameters: ev_id null: from the sequence (nextval is used up in any case); else unique in the
 --   queue: of two events with one id in a batch, event_retry and event_dead keep only one. ev_time
 --   null: now(). ev_owner null: for every consumer, else for the subscription with that sub_id.
--- Returns, writes: as insert_event.
--- Raises: as insert_event, check_id.
+-- Returns: as insert_event.
+-- Raises, writes: as insert_event, check_id.
 create or replace function pgq.insert_event_raw(
     queue_name text, ev_id bigint, ev_time timestamptz, ev_owner int, ev_retry int, ev_type text,
     ev_data text, ev_extra1 text, ev_extra2 text, ev_extra3 text, ev_extra4 text)

@@ -4,12 +4,12 @@
 -- To set the sequence would be one call instead of many, but a second caller or a producer may take
 -- ids between the look and the setting: the sequence would go back and give ids twice. nextval is
 -- one step; the default of 500 takes some milliseconds. Only for a ticker_max_count beyond a
--- million the sequence is set: then call it from one session at a time. A queue that is missing,
--- paused or has an external ticker is left alone, without an error.
+-- million the sequence is set, by seq_setval. A queue that is missing, paused or has an external
+-- ticker is left alone, without an error.
 --
 -- Returns: the current last tick; null for a missing queue.
 -- Raises: 40001 as check_snapshot.
--- Writes: nextval of the event sequence, setval for a ticker_max_count beyond a million; as
+-- Writes: nextval of the event sequence; as seq_setval for a ticker_max_count beyond a million; as
 --   check_snapshot.
 create or replace function pgq.force_tick(i_queue_name text)
 returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -24,8 +24,8 @@ begin
         perform nextval(q.queue_event_seq::regclass)
            from generate_series(1, least(q.queue_ticker_max_count, v_most));
         if q.queue_ticker_max_count > v_most then
-            perform setval(q.queue_event_seq::regclass,
-                nextval(q.queue_event_seq::regclass) + q.queue_ticker_max_count::bigint * 2);
+            perform pgq.seq_setval(q.queue_event_seq, least(1::bigint << 62,
+                nextval(q.queue_event_seq::regclass) + q.queue_ticker_max_count::bigint * 2));
         end if;
     end if;
     return (select max(tick_id) from pgq.tick where tick_queue = q.queue_id);

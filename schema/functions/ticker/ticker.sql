@@ -65,7 +65,7 @@ comment on function pgq.ticker() is 'Ticks every queue that is due.';
 -- Returns: the tick's id.
 -- Raises: PQ011 queue not found or ticker disabled; PQ009 a NULL, a value out of range, or a tick
 --   id not beyond the last; as insert_tick.
--- Writes: as insert_tick; setval of both sequences.
+-- Writes: as insert_tick, seq_setval.
 create or replace function pgq.ticker(
     i_queue_name text, i_tick_id bigint, i_orig_timestamp timestamptz, i_event_seq bigint)
 returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp

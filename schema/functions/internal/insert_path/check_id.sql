@@ -1,10 +1,10 @@
--- Refuses an id of the caller's that is beyond the queue's sequence. A tick holds the value of the
--- sequence, and the engine goes by it: no event that the tick sees has a larger id. Otherwise
--- cancel_event would not find the event, a seek would drop its retries, and after a restore it
--- would look as if it were new. In a queue with an external ticker, ids come from elsewhere: there
--- the sequence moves up instead, so no event inserted here gets such an id again.
--- Raises: PQ009.
--- Writes: in a queue with an external ticker as seq_setval.
+-- Keeps the ids that callers choose within the queue's sequence. A tick holds the value of the
+-- sequence, and no event that the tick sees has a larger id. Otherwise cancel_event would not find
+-- the event, a seek would drop its retries, and after a restore it would look as if it were new.
+-- So a larger id is refused. In a queue with an external ticker, ids come from another database:
+-- the sequence moves up to the id instead.
+-- Raises: PQ009 the id is beyond the sequence, or as seq_setval.
+-- Writes: as seq_setval, in a queue with an external ticker.
 create or replace function pgq.check_id(q pgq.queue, i_id bigint)
 returns void language plpgsql as $$
 begin

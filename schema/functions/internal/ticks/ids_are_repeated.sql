@@ -3,8 +3,7 @@
 -- finish_part and the retry queue tell events apart by their ids, and would lose one of two.
 -- Delayed events count, as they keep their ids.
 --
--- The sequence is read after the events: whatever was inserted in between moved it up. It may be
--- behind events of an external ticker that were copied into the tables, until the next tick.
+-- The sequence is read after the events: whatever was inserted in between moved it up.
 --
 -- Writes: nothing, takes no xid. It reads all events.
 create or replace function pgq.ids_are_repeated(q pgq.queue)
@@ -23,6 +22,5 @@ begin
                  group by ev_id) ids$sql$,
         pgq.event_table(q.queue_id)) into v_last, v_repeated using q.queue_id;
     return coalesce(v_repeated, false)
-        or not q.queue_external_ticker
-           and coalesce(v_last > pgq.seq_getval(q.queue_event_seq), false);
+        or coalesce(v_last > pgq.seq_getval(q.queue_event_seq), false);
 end $$;

@@ -5,8 +5,8 @@
 -- refused.
 --
 -- The snapshot is taken before the sequence is read, so each event that the tick sees has an id up
--- to tick_event_seq. An external ticker's number counts where it is larger: its events may have
--- been inserted ahead of its ticks.
+-- to tick_event_seq. This holds for an external ticker too, whose events may come before their
+-- tick: its number counts only where it is larger than the sequence.
 --
 -- A snapshot does not list its own transaction among those in progress. So the tick could see what
 -- this transaction writes later: a consumer that it moves up to the tick, by finish_batch or
@@ -75,7 +75,7 @@ begin
         greatest(i_event_seq, pgq.seq_getval(q.queue_event_seq)))
     returning tick_recent.tick_id, tick_recent.tick_snapshot, tick_recent.tick_event_seq
          into insert_tick.tick_id, insert_tick.tick_snapshot, v_event_seq;
-    if i_event_seq is null and v_event_seq < last.tick_event_seq then
+    if v_event_seq < last.tick_event_seq then
         perform pgq.raise_sequence_behind(q, 'events', last.tick_event_seq);
     end if;
     if pgq.check_tick_order(q, last, insert_tick.tick_snapshot) then

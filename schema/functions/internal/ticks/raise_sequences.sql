@@ -1,7 +1,7 @@
 -- Moves the sequences of a queue, and those that all queues share, up to the numbers that are in
 -- use, never back: for a copy of the database that lacks their values.
 -- Parameters: last: the queue's last tick. i_last_id: the largest id of its events; null: none.
--- Writes: setval.
+-- Writes: as seq_setval; setval.
 create or replace function pgq.raise_sequences(q pgq.queue, last pgq.tick, i_last_id bigint)
 returns void language plpgsql as $$
 begin
