@@ -180,6 +180,7 @@ def test_the_advisory_locks_are_all_described() -> None:
         locks.CONSUMER,
         locks.QUEUE,
         locks.RUN,
+        locks.SEQUENCE,
     }
 
 
