@@ -10,6 +10,7 @@ import psycopg
 from psycopg.errors import LockNotAvailable, error_from_result
 from psycopg.pq import ConnStatus, ExecStatus
 
+from pgqpy.client.listening import Selector
 from pgqpy.client.schema_guard import GUARD_FAILED
 from pgqpy.errors import SchemaReplaced
 
@@ -121,7 +122,7 @@ class Statements:
         self._prepared: dict[str, bytes] = {}
         guard = client.runner.guard
         self._guard = None if guard is None else guard.query
-        self._answers = selectors.DefaultSelector()
+        self._answers = Selector()
         self._answers.register(connection, selectors.EVENT_READ)
         self._quiet_until: float | None = None  # monotonic seconds; None: ticks are announced
 

@@ -70,11 +70,13 @@ def lose_connection(queue, running):
 @all_shapes
 def test_failed_event_and_its_key_wait_and_other_keys_go_on(queue, make, effects, settings):
     handler = Mend("a-1")
-    make.start(handler_of(handler, settings), **(PARK | settings | {"retry_base": 3600.0}))
+    chosen = PARK | settings | {"retry_base": 3600.0}
+    running = make.start(handler_of(handler, settings), **chosen)
     insert_keyed(queue, "a-1", "b-1", "a-2", "b-2")
     insert_keyed(queue, "a-3", "b-3", "none-1")
     queue.wait_until_finished()
     assert parked(queue) == ["a-1", "a-2", "a-3"]
+    eventually(lambda: running.consumer.counts().events == 5)  # that the handler had
     wanted = ["b-1", "b-2", "b-3", "none-1"]
     assert sorted(set(handler.seen)) == sorted(wanted)
     handler.bad = ()
