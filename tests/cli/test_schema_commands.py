@@ -151,10 +151,8 @@ def test_doctor_names_a_queue_whose_older_ticks_refuse_its_second_one(
     )
     connection.execute("delete from pgq.checked where checked_number = 2")
     doctor = run("doctor")
-    assert (doctor.exit_code, "restored comes from a cluster with larger" in doctor.stdout) == (
-        1,
-        True,
-    )
+    assert doctor.exit_code == 1
+    assert "restored comes from a cluster with larger" in doctor.stdout
     assert run("schema", "repair").stderr == "repaired queue restored: 0 event(s) kept\n"
     connection.execute("select pgq.tick_queue('restored')")
     assert "larger transaction ids" not in run("doctor").stdout

@@ -56,6 +56,20 @@ def test_events_ahead_of_an_external_tick_are_not_new_after_a_move(db: Database)
     assert db.main.drain() == []
 
 
+def test_events_written_with_their_tick_are_not_lost_ids_after_a_move(db: Database) -> None:
+    """As PGQ's cascading does it."""
+    copied(db)
+    db.main.drain()
+    db.main.run(MOVED)
+    table = db.main.current_table()
+    db.main.begin()
+    db.main.run(f"insert into {table} (ev_id, ev_type, ev_data) values (1500, 't', '1500')")
+    db.main.one(TICK, 52, 1600)
+    db.main.commit()
+    db.main.one(TICK, 53, 1600)
+    assert db.main.drain() == ["1500"]
+
+
 @pytest.mark.parametrize("copy", [COPY, LATER])
 def test_events_get_no_id_again_when_the_external_ticker_is_given_up(
     db: Database, copy: str
@@ -74,6 +88,8 @@ def test_id_out_of_range_is_refused_and_changes_nothing(db: Database, copy: str)
     assert db.main.insert("local") < 1 << 62
 
 
+MOVE = "seq_setval(q.queue_event_seq, i_event_seq)"
+INSERT = "insert_tick(q.queue_id, i_tick_id, i_orig_timestamp, i_event_seq)"
 MUTATIONS = {
     "leave the sequence behind": Mutation(
         "check_id",
@@ -86,6 +102,12 @@ MUTATIONS = {
         "if v_event_seq < last.tick_event_seq",
         "if i_event_seq is null and v_event_seq < last.tick_event_seq",
         test_tick_of_a_copy_without_its_sequences_never_falls,
+    ),
+    "move the sequence up behind the tick": Mutation(
+        "ticker",
+        f"perform pgq.{MOVE};\n    perform pgq.{INSERT};",
+        f"perform pgq.{INSERT};\n    perform pgq.{MOVE};",
+        test_events_written_with_their_tick_are_not_lost_ids_after_a_move,
     ),
     "cancel by the external ticker's number": Mutation(
         "insert_tick",

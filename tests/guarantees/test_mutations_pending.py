@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.guarantees import test_parked_moves as parked_moves
 from tests.guarantees import test_pending as pending
 from tests.guarantees.mutations import Mutation, expect_failure
 
@@ -102,6 +103,12 @@ MUTATIONS = {
         "park_after <= now()",
         "true",
         pending.test_parked_events_wait_from_when_they_are_due,
+    ),
+    "wait for a failed event behind a head": Mutation(
+        "get_waiting_since",
+        "and park_no < h.park_no",
+        "and false",
+        parked_moves.test_key_with_a_failed_event_behind_its_head_is_one_key_and_due_with_its_head,
     ),
     "let the minimum count ids only": Mutation(
         "find_tick_helper",

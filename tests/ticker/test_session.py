@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+import psutil
 from psycopg import sql
 
 from pgqpy.ticker import Ticker
@@ -42,6 +43,15 @@ def test_an_idle_queue_is_ticked_once_where_the_database_reads_null_in_arrays_as
         statements, state = Statements(session), TickState()
         polls = [tick(statements, state, now=0.0).ticks for _ in range(3)]
     assert [[queue for queue, _ in ticks] for ticks in polls] == [["orders"], [], []]
+
+
+def test_statements_need_no_file_beside_their_session(dsn):
+    """It would stay, with the session in a cycle, until a garbage collection."""
+    with open_client(dsn, TICK_SETTINGS) as session:
+        before = psutil.Process().num_fds()
+        statements = Statements(session)
+        assert statements.run("select pgq.version()")
+        assert psutil.Process().num_fds() == before
 
 
 def test_other_threads_run_while_a_statement_waits(dsn, client, connection):
