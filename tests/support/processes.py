@@ -9,6 +9,8 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
+import psutil
+
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -62,6 +64,11 @@ class PythonProcess:
     def signal(self, number: int) -> None:
         """Send a signal (SIGTERM, SIGINT, SIGSTOP, SIGCONT, …)."""
         self.popen.send_signal(number)
+
+    def wait_until_asleep(self) -> None:
+        """Wait until its first thread waits, say for an answer: it has sent all that it will."""
+        process = psutil.Process(self.pid)
+        eventually(lambda: process.status() == psutil.STATUS_SLEEPING)
 
     def kill(self) -> None:
         """Kill it with SIGKILL and wait until it is gone; safe when it has ended already."""
