@@ -12,6 +12,7 @@ from pgqpy import table_locks
 from pgqpy.table_locks import find_blockages
 from pgqpy.ticker import periodic
 from tests.support.gates import BLOCKED_SQL, wait_until_blocked
+from tests.support.servers import FAST, other_programs, private_server
 from tests.support.waiting import eventually
 
 QUICK = {"health_limit": 1, "due_period": 0.1}
@@ -114,23 +115,38 @@ def failing_duties(daemon):
     return body["status"] if status == 200 else status, database["failing_duties"]
 
 
+@pytest.fixture(scope="module")
+def quiet_dsn():
+    """The only sessions of a server: those of a busy one make all others drop what they cached."""
+    with private_server({**FAST, "autovacuum": "off"}, other_programs()) as server:
+        yield server.dsn()
+
+
+@pytest.fixture
+def quiet(quiet_dsn, connect):
+    """A session, and how a stranger connects there."""
+    other = connect(quiet_dsn)
+    other.execute("create role pgqpy_test_stranger login")
+    other.execute(BLOCKED_SQL, [0])  # its catalogues are read now, not behind the lock
+    yield other, {"dsn": quiet_dsn, "user": "pgqpy_test_stranger"}
+    other.execute("drop role pgqpy_test_stranger")
+
+
 @pytest.mark.parametrize("table", ["pg_class", "pg_attribute", "pg_namespace"])
-def test_locked_catalogue_is_named_in_a_session_that_is_open(
-    connect, connection, stranger, tick_client, table
-):
+def test_locked_catalogue_is_named_in_a_session_that_is_open(quiet_dsn, quiet, connect, table):
     """pg_class among them, which a query on the views pg_locks and pg_stat_activity may read."""
-    connection.execute(BLOCKED_SQL, [0])  # its catalogues are read now, not behind the lock
-    assert find_blockages(tick_client.connection, refused=False) == []  # the same
-    with all_wait_for(table, connect, connection, stranger) as words:
-        (found,) = find_blockages(tick_client.connection, refused=True)
+    session = connect(quiet_dsn, options="-c lock_timeout=100ms")
+    session.execute(table_locks.CATALOGUE_BLOCKAGES, [False])  # the same
+    with all_wait_for(table, connect, *quiet) as words:
+        (found,) = find_blockages(session, refused=True)
     assert has(f"{found}: {found.how_to_end}", words)
 
 
 def test_catalogue_that_even_the_query_for_locks_needs_is_to_be_looked_for_elsewhere(
-    connect, connection, stranger, tick_client, monkeypatch
+    quiet_dsn, quiet, connect, monkeypatch
 ):
     monkeypatch.setattr(table_locks, "CATALOGUE_BLOCKAGES", table_locks.BLOCKAGES)  # reads pg_class
-    connection.execute(BLOCKED_SQL, [0])
-    with all_wait_for("pg_class", connect, connection, stranger):
-        error = table_locks.table_locked(tick_client.connection)
+    session = connect(quiet_dsn, options="-c lock_timeout=100ms")
+    with all_wait_for("pg_class", connect, *quiet):
+        error = table_locks.table_locked(session)
     assert table_locks.LOOK_ELSEWHERE in str(error)
