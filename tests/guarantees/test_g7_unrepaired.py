@@ -72,6 +72,27 @@ def _story(db: Database) -> None:
     assert db.main.deliver() == ["a", "b"]
 
 
+RAW_EVENT = "select pgq.insert_event_raw('q', %s, null, null, 0, 't', 'raw', '', '', '', '')"
+RAW_RETRY = "select pgq.event_retry_raw('q', 'c', now(), %s, null, 0, 't', 'raw', '', '', '', '')"
+
+
+@pytest.mark.parametrize("call", [RAW_EVENT, RAW_RETRY])
+@pytest.mark.parametrize("restore", [larger, larger_elsewhere])
+def test_event_with_an_older_id_waits_for_the_repair(db: Database, restore: Any, call: str) -> None:
+    _story(db)
+    older = db.main.one("select nextval('pgq.event_1_id_seq')")
+    db.main.insert("newer")
+    assert db.main.deliver() == ["newer"]
+    restore(db)
+    with refused("PQ012"):
+        db.main.one(call, older)
+    db.main.one(REPAIR)
+    assert db.main.one(call, older) == older
+    db.main.one("select pgq.maint_retry_events()")
+    db.main.tick()
+    assert sorted(db.main.drain("c")) == ["raw", "since"]
+
+
 def _expect_each_once_after_the_repair(db: Database, *behind: str) -> None:
     db.main.one(REPAIR)
     db.main.insert("after")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guarantees import test_g7_copies as copies
+from tests.guarantees import test_g7_unrepaired as unrepaired
 from tests.guarantees.mutations import Mutation, expect_failure
 
 if TYPE_CHECKING:
@@ -98,6 +99,16 @@ MUTATIONS = {
         "and here.is_new is not true",
         "",
         copies.test_stage_of_the_source_hides_no_event_of_the_copy,
+    ),
+    "insert with an older id in a queue that waits for repair": Mutation(
+        "check_id",
+        "perform pgq.check_restored(q);",
+        "",
+        partial(
+            unrepaired.test_event_with_an_older_id_waits_for_the_repair,
+            restore=unrepaired.larger,
+            call=unrepaired.RAW_EVENT,
+        ),
     ),
 }
 
