@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 STOP_TIMEOUT = 30  # seconds from SIGTERM to SIGKILL; on a busy machine Python ends slowly
+POLL_INTERVAL = 0.02  # seconds
 LOG_TAIL = 12  # lines
 
 
@@ -26,6 +28,9 @@ class Child:
 
     What it has started in its process group, such as Spark's Java, is killed with it.
     Its output goes to the file `name`.log in the folder `logs`.
+
+    An interruption is postponed while a method of Popen runs: one that comes in the middle of
+    `poll` or `wait` leaves a lock behind, and the next `wait` hangs.
     """
 
     def __init__(
@@ -34,50 +39,66 @@ class Child:
         """Start the process."""
         self.name = name
         self.log = logs / f"{name}.log"
-        with postponed(), self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C reaches the parent only, which then stops it
-            )
-            self.pid = self._process.pid
-            self._guard = start_guard('kill -s KILL -- "-$1"', str(self.pid))
+        try:
+            with postponed(), self.log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    command,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,  # Ctrl-C reaches the parent only, which then stops it
+                )
+                self.pid = self._process.pid
+                self._guard = start_guard('kill -s KILL -- "-$1"', str(self.pid))
+        except KeyboardInterrupt:
+            if hasattr(self, "_guard"):  # else the interruption replaces an error
+                self.kill()
+            raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.kill()
+        try:
+            self.kill()
+        except KeyboardInterrupt:
+            self.kill()  # the interruption, the only one, may have come before
+            raise
 
     @property
     def running(self) -> bool:
         """Whether the process still runs."""
-        return self._process.poll() is None
+        with postponed():
+            return self._process.poll() is None
 
     def kill(self) -> None:
         """Kill the process with SIGKILL and wait for its end; safe after its end."""
-        self._process.kill()
-        self._reap()
+        with postponed():
+            self._process.kill()
+            # The guard first: after the wait the process id may belong to another process.
+            first = self._guard.poll() is None
+            self._guard.kill()
+            self._guard.communicate()
+            self._process.wait()
+            if first:  # later the group's id may be another one's
+                with suppress(ProcessLookupError):  # no process of its group is left
+                    os.killpg(self.pid, signal.SIGKILL)
 
     def stop(self) -> int:
         """Stop the process by SIGTERM, by SIGKILL after a timeout; return its exit code."""
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(STOP_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-        return self._reap()
+        with postponed():
+            self._process.send_signal(signal.SIGTERM)
+        self._ends_within(STOP_TIMEOUT)
+        self.kill()
+        return self._process.returncode
 
     def wait(self, timeout: float) -> int:
         """Wait for the process to end; return its exit code. RunFailed after the timeout."""
-        try:
-            self._process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            raise RunFailed(f"{self.name} did not end within {timeout:.0f} s") from None
-        return self._reap()
+        if not self._ends_within(timeout):
+            raise RunFailed(f"{self.name} did not end within {timeout:.0f} s")
+        self.kill()
+        return self._process.returncode
 
     def output(self) -> str:
         """Return what the process has printed so far."""
@@ -85,22 +106,19 @@ class Child:
 
     def check(self) -> None:
         """Raise RunFailed, with the end of the log, if the process has ended."""
-        code = self._process.poll()
-        if code is not None:
-            raise self.failure(f"ended with exit code {code}")
+        if not self.running:
+            raise self.failure(f"ended with exit code {self._process.returncode}")
 
     def failure(self, what: str) -> RunFailed:
         """Return an error that says `what` the process did, with the end of its log."""
         tail = "\n".join(self.output().splitlines()[-LOG_TAIL:])
         return RunFailed(f"the {self.name} {what}:\n{tail}")
 
-    def _reap(self) -> int:
-        # The guard first: after the wait the child's process id may belong to another process.
-        first = self._guard.poll() is None
-        self._guard.kill()
-        self._guard.communicate()
-        code = self._process.wait()
-        if first:  # later the group's id may be another one's
-            with suppress(ProcessLookupError):  # no process of its group is left
-                os.killpg(self.pid, signal.SIGKILL)
-        return code
+    def _ends_within(self, timeout: float) -> bool:
+        """Wait for the process to end; say whether it has."""
+        deadline = time.monotonic() + timeout
+        while self.running:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(POLL_INTERVAL)
+        return True

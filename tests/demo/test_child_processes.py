@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+import os
+import signal
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import psutil
+import pytest
 
+from pgqpy.sandbox.abort import interruptible
+from pgqpy.sandbox.processes import Child
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.support.processes import PythonProcess
@@ -22,6 +30,7 @@ child = Child("child", command, os.environ, pathlib.Path(sys.argv[1]))
 print("started", flush=True)
 child.wait(600)
 """
+CALLS_OF_A_WAIT = 20  # until it has asked three times
 
 
 def test_what_a_child_has_started_is_killed_with_it_if_the_parent_is_killed(
@@ -36,3 +45,55 @@ def test_what_a_child_has_started_is_killed_with_it_if_the_parent_is_killed(
     finally:
         if grandchild.is_running():
             grandchild.kill()
+
+
+@contextmanager
+def signal_after(calls: int) -> Iterator[None]:
+    """Send SIGINT to this process after so many calls of C functions, if there are so many.
+
+    Python calls signal handlers there.
+    """
+    left = iter(range(calls))
+
+    def count(_frame: Any, event: str, _function: Any) -> None:
+        if event == "c_return" and next(left, None) is None:
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGINT)
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
+def processes(mark: str) -> list[psutil.Process]:
+    everybody = psutil.Process().children(recursive=True)
+    return [process for process in everybody if mark in process.cmdline()]
+
+
+def test_interruption_at_any_moment_leaves_no_process_behind(
+    tmp_path: Path,
+) -> None:
+    mark = str(tmp_path)
+    command = ["sh", "-c", "sleep 600 & wait", mark]
+    for calls in itertools.count():
+        try:
+            with interruptible(), signal_after(calls), Child("child", command, {}, tmp_path):
+                pass
+        except KeyboardInterrupt:
+            eventually(lambda: not processes(mark))
+        else:
+            break
+    assert calls > CALLS_OF_A_WAIT
+
+
+def test_interruption_at_any_moment_of_a_wait_lets_it_be_waited_for(tmp_path: Path) -> None:
+    child = Child("child", ["sleep", "600"], {}, tmp_path)
+    for calls in range(CALLS_OF_A_WAIT):
+        with pytest.raises(KeyboardInterrupt), interruptible(), signal_after(calls):
+            child.wait(600)
+    os.kill(child.pid, signal.SIGKILL)
+    eventually(lambda: not child.running, timeout=5)  # no `wait`: it may hang
+    assert child.stop() == -signal.SIGKILL
