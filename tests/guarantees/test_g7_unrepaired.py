@@ -110,6 +110,7 @@ READS = {
     "dead": "select pgq.event_dead(%(batch)s, array[3], array[3], array['why'])",
     "range": "select count(*) from pgq.get_tick_events('q', %(first)s, %(last)s)",
     "range's query": "select pgq.tick_event_sql('q', %(first)s, %(last)s)",
+    "seek": "select pgq.seek_consumer('q', 'c', %(first)s)",
 }
 
 

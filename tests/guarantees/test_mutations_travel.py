@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.guarantees import test_g7_unrepaired as unrepaired
 from tests.guarantees import test_reader_races as readers
 from tests.guarantees import test_retention as retention
 from tests.guarantees import test_retention_races as pairs
@@ -32,6 +33,15 @@ MUTATIONS = {
         "elsif pgq.reads_by_ticks(p) then",
         "elsif false then",
         seek.test_stream_is_not_moved_whether_it_has_a_range_or_not,
+    ),
+    "move in a queue that waits for repair": Mutation(
+        "seek_consumer",
+        "perform pgq.check_moved(q);",
+        "",
+        partial(
+            unrepaired.test_backlog_of_a_restored_dump_is_not_read_until_repaired,
+            restore=unrepaired.larger,
+        ),
     ),
     "go beyond what is left": Mutation(
         "seek_consumer",
