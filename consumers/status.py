@@ -18,7 +18,7 @@ class ConsumerTotals:
     """Totals of the batches that were finished since the consumer was made."""
 
     batches: int = 0
-    events: int = 0
+    events: int = 0  # passed to the handler: not those parked behind another event
     retries: int = 0
     dead: int = 0
     times: HandlerTimes | None = field(default=None, repr=False, compare=False)  # if exposed

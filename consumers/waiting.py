@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pgqpy.client.listening import Selector
+from pgqpy.selector import Selector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

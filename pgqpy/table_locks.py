@@ -42,8 +42,8 @@ _TABLES: LiteralString = """
 """
 # Oids below 16384 are PostgreSQL's. pg_class may be the locked one. So its name and those of its
 # indexes are written here, and the query calls the functions behind pg_locks and pg_stat_activity.
-# A session that has cached little, or lost it to the changes of a busy server, still reads pg_class
-# to plan the query, and is refused: see LOOK_ELSEWHERE.
+# A session whose catalogue cache is empty, or was reset by changes of other sessions, still reads
+# pg_class to plan the query, and is refused: see LOOK_ELSEWHERE.
 # No statement of ours reads large objects or pg_subscription, which DDL locks by itself.
 _CATALOGUES: LiteralString = """
     select l.relation, case when l.relation in (1259, 2662, 2663, 3455) then 'pg_catalog.pg_class'

@@ -69,6 +69,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/ticks/is_moved.sql
 \ir functions/internal/ticks/mark_checked.sql
 \ir functions/internal/ticks/is_unchecked.sql
+\ir functions/internal/ticks/check_restored.sql
 \ir functions/internal/positions/find_subscription.sql
 \ir functions/internal/isolation/check_snapshot.sql
 \ir functions/internal/maint/slowest_tick.sql
@@ -323,7 +324,6 @@ insert into pgq.installation select where not exists (select from pgq.installati
 
 -- Stages: the events of many transactions, released together and once
 \ir functions/internal/stages/check_writer.sql
-\ir functions/internal/stages/check_restored.sql
 \ir functions/stages/open_stage.sql
 \ir functions/stages/commit_stage.sql
 \ir functions/stages/drop_stage.sql

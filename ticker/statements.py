@@ -10,9 +10,9 @@ import psycopg
 from psycopg.errors import LockNotAvailable, error_from_result
 from psycopg.pq import ConnStatus, ExecStatus
 
-from pgqpy.client.listening import Selector
 from pgqpy.client.schema_guard import GUARD_FAILED
 from pgqpy.errors import SchemaReplaced
+from pgqpy.selector import Selector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

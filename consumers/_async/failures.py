@@ -53,7 +53,7 @@ class AsyncFailures:
         self._batch = batch
         self._policy = policy
         self._limit = limit
-        self.retried = self.given_up = self.unhandled = 0  # events
+        self.retried = self.given_up = self.waiting_behind = 0  # events
         # A task or thread of process_batch may add a retry at any time, also while others are
         # being written: so each is taken out by itself, and none is cleared unseen.
         self._retries: deque[tuple[Event, float]] = deque()
@@ -91,7 +91,7 @@ class AsyncFailures:
         """Park an event that was not handled, because an earlier one of its key is parked."""
         key = self._parking.key(event)
         if key is not None:
-            self.unhandled += 1
+            self.waiting_behind += 1
             self._park(event, key, None, Failure())
 
     def _park(self, event: Event, key: str, delay: timedelta | None, failure: Failure) -> None:

@@ -281,7 +281,7 @@ class AsyncLoop:
         if batch.trace is not None:
             batch.trace.finished(batch.size)
         counts.batches += whole
-        counts.events += batch.size - batch.failures.unhandled
+        counts.events += batch.size - batch.failures.waiting_behind
         counts.retries += batch.failures.retried
         counts.dead += batch.failures.given_up
         self._failed_batches, self.event, self.session.ready = 0, None, True

@@ -23,6 +23,7 @@ from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
 
 from pgqpy.client.session_settings import PINNED
+from pgqpy.selector import Selector
 from pgqpy.texts import describe
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ logger = logging.getLogger("pgqpy.client")
 
 LINGER = 5.0  # seconds that the connection outlives the last wait: the next one often follows soon
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds between two attempts to connect
-Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)  # needs no file of its own
 EXIT_WAIT = 1.0  # seconds that the end of the process waits for the connections to be closed
 FORK_WAIT = 1.0  # seconds that a fork waits for a connection that is being made
 

@@ -29,8 +29,8 @@ class Child:
     What it has started in its process group, such as Spark's Java, is killed with it.
     Its output goes to the file `name`.log in the folder `logs`.
 
-    An interruption is postponed while a method of Popen runs: one that comes in the middle of
-    `poll` or `wait` leaves a lock behind, and the next `wait` hangs.
+    Inside `interruptible()`, an interruption is postponed while a method of Popen runs. In the
+    middle of `poll` or `wait` it would leave Popen's lock held, and the next `wait` would hang.
     """
 
     def __init__(
@@ -50,9 +50,14 @@ class Child:
                     start_new_session=True,  # Ctrl-C reaches the parent only, which then stops it
                 )
                 self.pid = self._process.pid
-                self._guard = start_guard('kill -s KILL -- "-$1"', str(self.pid))
+                try:
+                    self._guard = start_guard('kill -s KILL -- "-$1"', str(self.pid))
+                except OSError:
+                    self._process.kill()
+                    self._process.wait()
+                    raise
         except KeyboardInterrupt:
-            if hasattr(self, "_guard"):  # else the interruption replaces an error
+            if hasattr(self, "_guard"):  # False: the start failed, and no process runs
                 self.kill()
             raise
 
@@ -63,7 +68,7 @@ class Child:
         try:
             self.kill()
         except KeyboardInterrupt:
-            self.kill()  # the interruption, the only one, may have come before
+            self.kill()  # it may not have begun; no second interruption comes
             raise
 
     @property

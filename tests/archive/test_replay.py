@@ -146,7 +146,7 @@ def test_each_event_comes_once_after_a_kill(
         keeper.execute(GATE.format(event, gate.key).encode())
         process = spawn("-c", CODE, *command(billed))
         pid = gate.wait_for_arrival()
-        process.wait_until_asleep()  # else the end of its transaction may be missing
+        process.wait_until_asleep()  # else the server may not have all of its pipeline
         process.kill()
         if ends == "rolled back":
             keeper.execute("select pg_terminate_backend(%s)", [pid])

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guarantees.mutations import Mutation, expect_failure
-from tests.guarantees.sessions import refused
+from tests.guarantees.sessions import RC, RR, refused
+from tests.guarantees.test_g7_copies import replicate
 from tests.guarantees.test_g7_moved import MOVED
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ def test_events_ahead_of_an_external_tick_are_not_new_after_a_move(db: Database)
     assert db.main.drain() == []
 
 
-def test_events_written_with_their_tick_are_not_lost_ids_after_a_move(db: Database) -> None:
-    """As PGQ's cascading does it."""
+def test_events_that_are_written_with_their_tick_are_accepted_after_a_move(db: Database) -> None:
+    """PGQ's cascading copies events and their tick in one transaction."""
     copied(db)
     db.main.drain()
     db.main.run(MOVED)
@@ -88,8 +89,33 @@ def test_id_out_of_range_is_refused_and_changes_nothing(db: Database, copy: str)
     assert db.main.insert("local") < 1 << 62
 
 
-MOVE = "seq_setval(q.queue_event_seq, i_event_seq)"
-INSERT = "insert_tick(q.queue_id, i_tick_id, i_orig_timestamp, i_event_seq)"
+@pytest.mark.parametrize(("isolation", "tick", "sqlstate"), [(RC, 51, "PQ009"), (RR, 52, "PQ013")])
+def test_refused_tick_moves_no_sequence(
+    db: Database, isolation: str, tick: int, sqlstate: str
+) -> None:
+    copied(db)
+    db.main.begin(isolation)
+    with refused(sqlstate):
+        db.main.one(TICK, tick, 5000)
+    db.main.rollback()
+    assert db.main.one("select pgq.seq_getval('pgq.event_1_id_seq')") == IDS[-1]
+
+
+def test_refused_tick_hides_no_event_from_the_repair(db: Database) -> None:
+    copied(db)
+    db.main.one(TICK, 52, 1010)
+    db.main.drain()
+    replicate(db)
+    db.main.one("select setval('pgq.event_1_id_seq', 1, false)")
+    db.main.insert("new")
+    with refused("PQ012"):
+        db.main.one(TICK, 53, 1010)
+    db.main.one("select pgq.repair_queue('q')")
+    db.main.one(EXTERNAL, "false")
+    db.main.tick()
+    assert db.main.drain() == ["new"]
+
+
 MUTATIONS = {
     "leave the sequence behind": Mutation(
         "check_id",
@@ -103,11 +129,18 @@ MUTATIONS = {
         "if i_event_seq is null and v_event_seq < last.tick_event_seq",
         test_tick_of_a_copy_without_its_sequences_never_falls,
     ),
-    "move the sequence up behind the tick": Mutation(
+    "take events of the tick's own transaction for lost ids": Mutation(
+        "ids_are_repeated",
+        "greatest(i_event_seq, pgq.seq_getval(q.queue_event_seq))",
+        "pgq.seq_getval(q.queue_event_seq)",
+        test_events_that_are_written_with_their_tick_are_accepted_after_a_move,
+    ),
+    "move the sequence up before the tick is accepted": Mutation(
         "ticker",
-        f"perform pgq.{MOVE};\n    perform pgq.{INSERT};",
-        f"perform pgq.{INSERT};\n    perform pgq.{MOVE};",
-        test_events_written_with_their_tick_are_not_lost_ids_after_a_move,
+        "perform pgq.insert_tick(q.queue_id, i_tick_id",
+        "perform pgq.seq_setval(q.queue_event_seq, i_event_seq);\n"
+        "    perform pgq.insert_tick(q.queue_id, i_tick_id",
+        test_refused_tick_hides_no_event_from_the_repair,
     ),
     "cancel by the external ticker's number": Mutation(
         "insert_tick",

@@ -72,27 +72,6 @@ def _story(db: Database) -> None:
     assert db.main.deliver() == ["a", "b"]
 
 
-RAW_EVENT = "select pgq.insert_event_raw('q', %s, null, null, 0, 't', 'raw', '', '', '', '')"
-RAW_RETRY = "select pgq.event_retry_raw('q', 'c', now(), %s, null, 0, 't', 'raw', '', '', '', '')"
-
-
-@pytest.mark.parametrize("call", [RAW_EVENT, RAW_RETRY])
-@pytest.mark.parametrize("restore", [larger, larger_elsewhere])
-def test_event_with_an_older_id_waits_for_the_repair(db: Database, restore: Any, call: str) -> None:
-    _story(db)
-    older = db.main.one("select nextval('pgq.event_1_id_seq')")
-    db.main.insert("newer")
-    assert db.main.deliver() == ["newer"]
-    restore(db)
-    with refused("PQ012"):
-        db.main.one(call, older)
-    db.main.one(REPAIR)
-    assert db.main.one(call, older) == older
-    db.main.one("select pgq.maint_retry_events()")
-    db.main.tick()
-    assert sorted(db.main.drain("c")) == ["raw", "since"]
-
-
 def _expect_each_once_after_the_repair(db: Database, *behind: str) -> None:
     db.main.one(REPAIR)
     db.main.insert("after")
@@ -101,7 +80,7 @@ def _expect_each_once_after_the_repair(db: Database, *behind: str) -> None:
     assert given == {"c": ["after", "since"], "behind": sorted([*behind, "after", "since"])}
 
 
-READS = {
+REFUSED = {
     "events": "select count(*) from pgq.get_batch_events(%(batch)s)",
     "query": "select pgq.batch_event_sql(%(batch)s)",
     "cursor": "select count(*) from pgq.get_batch_cursor(%(batch)s, 'all', 10)",
@@ -115,17 +94,19 @@ READS = {
 
 
 @RESTORES
-def test_backlog_of_a_restored_dump_is_not_read_until_repaired(db: Database, restore: Any) -> None:
+def test_queue_of_a_restored_dump_is_neither_read_nor_sought_until_repaired(
+    db: Database, restore: Any
+) -> None:
     _story(db)
     restore(db)
     first = db.main.one("select min(sub_last_tick) from pgq.subscription")
     last = db.main.one("select max(tick_id) from pgq.tick")
     names = {"batch": db.main.next("behind"), "first": first, "last": last}
-    for read in READS.values():
+    for call in REFUSED.values():
         reader = db.open().connection
         reader.execute("begin")
         with refused("PQ012"):
-            reader.execute(read.encode(), names)
+            reader.execute(call.encode(), names)
         reader.execute("rollback")
     with refused("PQ012"):
         db.main.tick()

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guarantees import test_g7_copies as copies
-from tests.guarantees import test_g7_unrepaired as unrepaired
+from tests.guarantees import test_g7_unrepaired_calls as calls
 from tests.guarantees.mutations import Mutation, expect_failure
+from tests.guarantees.test_g7_unrepaired import larger
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
@@ -18,13 +19,13 @@ STALE = copies.test_copy_with_old_values_of_sequences_gives_no_id_twice
 MUTATIONS = {
     "tick over ids that were used before": Mutation(
         "check_tick_order",
-        "v_moved and pgq.ids_are_repeated(q)",
+        "v_moved and pgq.ids_are_repeated(q, i_event_seq)",
         "false",
         partial(STALE, larger=0, inserted=3),
     ),
     "look for ids that stand twice only": Mutation(
         "ids_are_repeated",
-        "v_last > pgq.seq_getval(q.queue_event_seq)",
+        "v_last > greatest(i_event_seq, pgq.seq_getval(q.queue_event_seq))",
         "false",
         partial(STALE, larger=0, inserted=0),
     ),
@@ -101,13 +102,12 @@ MUTATIONS = {
         copies.test_stage_of_the_source_hides_no_event_of_the_copy,
     ),
     "insert with an older id in a queue that waits for repair": Mutation(
-        "check_id",
+        "insert_event_raw",
         "perform pgq.check_restored(q);",
         "",
         partial(
-            unrepaired.test_event_with_an_older_id_waits_for_the_repair,
-            restore=unrepaired.larger,
-            call=unrepaired.RAW_EVENT,
+            calls.test_event_with_an_older_id_waits_for_the_repair,
+            restore=larger,
         ),
     ),
 }

@@ -231,7 +231,7 @@ MUTATIONS = {
         "pgq.is_moved(q)",
         "false",
         partial(
-            unrepaired.test_backlog_of_a_restored_dump_is_not_read_until_repaired,
+            unrepaired.test_queue_of_a_restored_dump_is_neither_read_nor_sought_until_repaired,
             restore=unrepaired.reach,
         ),
     ),
@@ -264,7 +264,7 @@ MUTATIONS = {
         "perform pgq.check_moved(pgq.find_queue(i_queue_name));",
         "",
         partial(
-            unrepaired.test_backlog_of_a_restored_dump_is_not_read_until_repaired,
+            unrepaired.test_queue_of_a_restored_dump_is_neither_read_nor_sought_until_repaired,
             restore=unrepaired.larger,
         ),
     ),

@@ -39,7 +39,7 @@ MUTATIONS = {
         "perform pgq.check_moved(q);",
         "",
         partial(
-            unrepaired.test_backlog_of_a_restored_dump_is_not_read_until_repaired,
+            unrepaired.test_queue_of_a_restored_dump_is_neither_read_nor_sought_until_repaired,
             restore=unrepaired.larger,
         ),
     ),

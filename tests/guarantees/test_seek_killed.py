@@ -94,7 +94,7 @@ def test_client_that_is_killed_in_a_seek_moves_the_consumer_whole_or_not(
         hold(db.main, gate, AFTER)
         client = spawn("-c", CLIENT.format(end.key), db.dsn, kind, how)
         backend = gate.wait_for_arrival()
-        client.wait_until_asleep()  # else the end of its transaction may be missing
+        client.wait_until_asleep()  # else the server may not have all of its pipeline
         client.kill()
         gate.open()
         eventually(lambda: db.main.one(GONE, backend))

@@ -66,7 +66,10 @@ class PythonProcess:
         self.popen.send_signal(number)
 
     def wait_until_asleep(self) -> None:
-        """Wait until its first thread waits, say for an answer: it has sent all that it will."""
+        """Wait until its main thread sleeps.
+
+        A client that a gate holds up waits for the answer then, with its pipeline sent.
+        """
         process = psutil.Process(self.pid)
         eventually(lambda: process.status() == psutil.STATUS_SLEEPING)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -45,13 +46,14 @@ def test_an_idle_queue_is_ticked_once_where_the_database_reads_null_in_arrays_as
     assert [[queue for queue, _ in ticks] for ticks in polls] == [["orders"], [], []]
 
 
-def test_statements_need_no_file_beside_their_session(dsn):
-    """It would stay, with the session in a cycle, until a garbage collection."""
+def test_statements_open_no_file_descriptor(dsn):
+    """One would stay open until the garbage collector frees the session."""
     with open_client(dsn, TICK_SETTINGS) as session:
+        gc.collect()  # may close those of earlier tests
         before = psutil.Process().num_fds()
         statements = Statements(session)
         assert statements.run("select pgq.version()")
-        assert psutil.Process().num_fds() == before
+        assert psutil.Process().num_fds() <= before
 
 
 def test_other_threads_run_while_a_statement_waits(dsn, client, connection):

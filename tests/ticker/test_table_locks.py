@@ -117,14 +117,14 @@ def failing_duties(daemon):
 
 @pytest.fixture(scope="module")
 def quiet_dsn():
-    """The only sessions of a server: those of a busy one make all others drop what they cached."""
+    """A server without other sessions: their changes would reset the catalogue caches of ours."""
     with private_server({**FAST, "autovacuum": "off"}, other_programs()) as server:
         yield server.dsn()
 
 
 @pytest.fixture
 def quiet(quiet_dsn, connect):
-    """A session, and how a stranger connects there."""
+    """A session there, and the arguments that connect a stranger."""
     other = connect(quiet_dsn)
     other.execute("create role pgqpy_test_stranger login")
     other.execute(BLOCKED_SQL, [0])  # its catalogues are read now, not behind the lock
@@ -132,21 +132,26 @@ def quiet(quiet_dsn, connect):
     other.execute("drop role pgqpy_test_stranger")
 
 
+@pytest.fixture
+def session(quiet_dsn, connect):
+    return connect(quiet_dsn, options="-c lock_timeout=100ms")
+
+
 @pytest.mark.parametrize("table", ["pg_class", "pg_attribute", "pg_namespace"])
-def test_locked_catalogue_is_named_in_a_session_that_is_open(quiet_dsn, quiet, connect, table):
+def test_locked_catalogue_is_named_in_a_session_that_is_open(session, quiet, connect, table):
     """pg_class among them, which a query on the views pg_locks and pg_stat_activity may read."""
-    session = connect(quiet_dsn, options="-c lock_timeout=100ms")
-    session.execute(table_locks.CATALOGUE_BLOCKAGES, [False])  # the same
+    session.execute(
+        table_locks.CATALOGUE_BLOCKAGES, [False]
+    )  # caches the catalogues before the lock
     with all_wait_for(table, connect, *quiet) as words:
         (found,) = find_blockages(session, refused=True)
     assert has(f"{found}: {found.how_to_end}", words)
 
 
 def test_catalogue_that_even_the_query_for_locks_needs_is_to_be_looked_for_elsewhere(
-    quiet_dsn, quiet, connect, monkeypatch
+    session, quiet, connect, monkeypatch
 ):
     monkeypatch.setattr(table_locks, "CATALOGUE_BLOCKAGES", table_locks.BLOCKAGES)  # reads pg_class
-    session = connect(quiet_dsn, options="-c lock_timeout=100ms")
     with all_wait_for("pg_class", connect, *quiet):
         error = table_locks.table_locked(session)
     assert table_locks.LOOK_ELSEWHERE in str(error)

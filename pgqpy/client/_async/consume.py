@@ -55,8 +55,9 @@ class AsyncConsuming(AsyncBase):
                 is kept. "end": what the last tick does not see.
             discard: drop all that waits in the retry queue, or is parked.
 
-        Raises ConsumerNotFound; RangeExpired or TickNotFound if the queue does not reach back so
-        far, or has no such tick; SubscriptionMoved if it belongs to a Spark stream.
+        Raises ConsumerNotFound; DatabaseRestored; RangeExpired or TickNotFound if the queue does
+        not reach back so far, or has no such tick; SubscriptionMoved if it belongs to a Spark
+        stream.
 
             await client.seek_consumer("orders", "billing", datetime(2026, 11, 22, 14, 0))
         """

@@ -21,8 +21,8 @@
 -- Returns: the tick and its time; dropped: how many retried events that waited, and how many parked
 --   events if i_discard, were deleted.
 -- Raises: PQ001; PQ002 not a subscriber; PQ009 none or both of i_tick and i_time; PQ005, PQ016 the
---   place cannot be reached: the message names the first tick that can be, and its time; PQ013 not
---   READ COMMITTED: the snapshot is to be younger than the locks; PQ012 as check_moved; PQ017 a
+--   place cannot be reached: the message names the first tick that can be, and its time; PQ012 as
+--   check_moved; PQ013 not READ COMMITTED: the snapshot is to be younger than the locks; PQ017 a
 --   stream reads from ticks by this subscription; PQ020 a subconsumer or a lane.
 -- Writes: row lock pgq.registration; as register_consumer_at; delete pgq.retry_queue, pgq.parked;
 --   update pgq.registration.
@@ -70,7 +70,8 @@ begin
             hint = 'the checkpoint of a stream decides where it reads: start it with a new one. If '
                 'the stream is gone, unregister this consumer, and register it again';
     end if;
-    perform pgq.check_moved(q);  -- else the snapshot below would be compared with xids of elsewhere
+    -- The snapshot below is compared with the xids of retried copies: they must be this cluster's.
+    perform pgq.check_moved(q);
     select * into v_first from pgq.tick
      where tick_queue = q.queue_id and tick_id >= q.queue_low_tick order by tick_id limit 1;
     v_place := case when i_time = '-infinity' then v_first.tick_id

@@ -89,10 +89,9 @@ begin
         raise exception 'queue not found or ticker disabled: %', i_queue_name
             using errcode = 'PQ011';
     end if;
-    -- first: the caller may have copied events up to it, which would look like lost ids
-    perform pgq.seq_setval(q.queue_event_seq, i_event_seq);
     perform pgq.insert_tick(q.queue_id, i_tick_id, i_orig_timestamp, i_event_seq);
-    perform pgq.seq_setval(q.queue_tick_seq, i_tick_id);
+    perform pgq.seq_setval(q.queue_tick_seq, i_tick_id);  -- these two are not rolled back
+    perform pgq.seq_setval(q.queue_event_seq, i_event_seq);
     return i_tick_id;
 end $$;
 comment on function pgq.ticker(text, bigint, timestamptz, bigint) is 'Inserts an external tick.';

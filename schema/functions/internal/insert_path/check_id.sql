@@ -3,15 +3,11 @@
 -- the event, a seek would drop its retries, and after a restore it would look as if it were new.
 -- So a larger id is refused. In a queue with an external ticker, ids come from another database:
 -- the sequence moves up to the id instead.
---
--- In a restored copy that needs repair_queue, any id is refused: the repair would take an event
--- that has an older id for one that came with the copy, and was delivered.
--- Raises: PQ009 the id is beyond the sequence, or as seq_setval; PQ012 as check_restored.
--- Writes: as check_restored, and as seq_setval in a queue with an external ticker.
+-- Raises: PQ009 the id is beyond the sequence, or as seq_setval.
+-- Writes: as seq_setval, in a queue with an external ticker.
 create or replace function pgq.check_id(q pgq.queue, i_id bigint)
 returns void language plpgsql as $$
 begin
-    perform pgq.check_restored(q);
     if i_id <= pgq.seq_getval(q.queue_event_seq) then
         return;
     elsif q.queue_external_ticker then

@@ -5,8 +5,9 @@
 --
 -- The sequence is read after the events: whatever was inserted in between moved it up.
 --
+-- Parameters: i_event_seq: the number of an external tick: ids up to it are not lost; null: none.
 -- Writes: nothing, takes no xid. It reads all events.
-create or replace function pgq.ids_are_repeated(q pgq.queue)
+create or replace function pgq.ids_are_repeated(q pgq.queue, i_event_seq bigint default null)
 returns boolean language plpgsql as $$
 declare
     v_last bigint;
@@ -22,5 +23,5 @@ begin
                  group by ev_id) ids$sql$,
         pgq.event_table(q.queue_id)) into v_last, v_repeated using q.queue_id;
     return coalesce(v_repeated, false)
-        or coalesce(v_last > pgq.seq_getval(q.queue_event_seq), false);
+        or coalesce(v_last > greatest(i_event_seq, pgq.seq_getval(q.queue_event_seq)), false);
 end $$;

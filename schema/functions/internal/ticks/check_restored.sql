@@ -1,7 +1,8 @@
 -- Refuses a queue that needs repair_queue: its last tick knows transactions that this cluster has
--- not begun yet. A commit of a stage now would get a transaction id that the last tick already
--- counts as visible. An id below the last tick's xmax is no proof of that: the transaction may have
--- been open for long, and then the tick does not see it.
+-- not begun yet. A transaction now may get an id that the last tick already counts as visible. The
+-- stages that it releases, and the events that it inserts with an older id, would not be delivered.
+-- An id below the last tick's xmax is no proof of that: the transaction may have been open long,
+-- and then the tick does not see it.
 -- Raises: PQ012.
 -- Writes: nothing; takes an xid.
 create or replace function pgq.check_restored(q pgq.queue)
