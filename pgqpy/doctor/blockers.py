@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pgqpy import locks
@@ -10,13 +11,13 @@ from pgqpy.texts import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import timedelta
 
     from typing_extensions import LiteralString
 
     from pgqpy.table_locks import Blockage
 
 WARN_PART = 10  # a tenth of the limit is a warning
+BRIEF = timedelta(seconds=1)  # as long as no tick takes: not worth a name
 SLOT_XIDS = 1_000_000  # transaction ids behind, from which a slot counts as forgotten
 
 
@@ -146,7 +147,8 @@ def judge_transactions(rows: list[Row], limit: timedelta) -> Iterator[Finding]:
         holds = "stops rotation: it has read tables of pgq" if stops else "holds xmin back"
         yield Finding(level, "transaction", f"{_described(row)} {holds}", _remedy(row))
     if not old:
-        oldest = f"the oldest: {_described(open_[0])}" if open_ else "none is open"
+        long = open_ and open_[0]["age"] >= BRIEF
+        oldest = f"the oldest: {_described(open_[0])}" if long else "none is older than 1 s"
         yield _none_old(rows[0], oldest)
 
 

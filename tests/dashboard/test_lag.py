@@ -10,7 +10,7 @@ import pytest
 import pgqpy
 from tests.dashboard.conftest import Site
 
-HOUR_LATER = "update pgq.tick set tick_time = tick_time - interval '1 hour'"
+DAY_LATER = "update pgq.tick set tick_time = tick_time - interval '25 hours'"
 PLACES = {
     "/": 'data-name="worst lag">{}</td>',
     "/queue?queue=orders": 'data-name="lag">{}</td>',
@@ -19,7 +19,7 @@ PLACES = {
 
 
 @pytest.mark.usefixtures("new_orders")
-@pytest.mark.parametrize(("waiting", "shown"), [(0, "0.0 s"), (1, "1 h")])
+@pytest.mark.parametrize(("waiting", "shown"), [(0, "0.0 s"), (1, "1 d 1 h")])
 @pytest.mark.parametrize("path", PLACES)
 def test_lag_is_zero_while_nothing_waits_and_else_the_age_of_the_finished_tick(
     site: Site,
@@ -31,12 +31,12 @@ def test_lag_is_zero_while_nothing_waits_and_else_the_age_of_the_finished_tick(
 ) -> None:
     client.insert_events("orders", [("placed", "data")] * waiting)
     client.tick_queue("orders")
-    connection.execute(HOUR_LATER)
+    connection.execute(DAY_LATER)
     assert PLACES[path].format(shown) in site().get(path).text
 
 
 @pytest.mark.usefixtures("new_orders")
-@pytest.mark.parametrize(("waiting", "shown"), [(0, "0.0 s"), (1, "1 h")])
+@pytest.mark.parametrize(("waiting", "shown"), [(0, "0.0 s"), (1, "1 d 1 h")])
 def test_the_lanes_of_a_consumer_have_its_lag(
     site: Site,
     client: pgqpy.Client,
@@ -47,7 +47,7 @@ def test_the_lanes_of_a_consumer_have_its_lag(
     client.set_lanes("orders", "billing", 2, "extra1")
     client.insert_events("orders", [("placed", "data")] * waiting)
     client.tick_queue("orders")
-    connection.execute(HOUR_LATER)
+    connection.execute(DAY_LATER)
     page = site().get("/consumer?queue=orders&consumer=billing").text
     assert page.count(f'data-name="lag">{shown}</td>') == 2
 
