@@ -6,12 +6,14 @@ The session's role is renamed when it is connected: a client in UTF-8 cannot wri
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import psycopg
 import pytest
 
 import pgqpy
 from pgqpy.consumers import Consumer
+from pgqpy.doctor import blockers
 from pgqpy.errors import ConsumerRunning
 from pgqpy.install import status
 from pgqpy.table_locks import find_blockages
@@ -53,15 +55,17 @@ def guest(connection: Connection, latin1: Connection, connect: Connect) -> Itera
 
 
 def test_doctor_names_a_transaction_of_a_role_named_in_latin1(
-    examine: Examine, guest: Connection
+    examine: Examine, guest: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(blockers, "BRIEF", timedelta(0))
     guest.execute("begin; select pg_current_xact_id()")
     assert f"user {SHOWN}" in examine()[1]["transaction"][1]
 
 
 def test_doctor_names_a_prepared_transaction_of_another_database(
-    examine: Examine, latin1: Connection
+    examine: Examine, latin1: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(blockers, "BRIEF", timedelta(0))
     latin1.execute("begin; select pg_current_xact_id(); prepare transaction 'müller'")
     try:
         assert f"prepared transaction {SHOWN}" in examine()[1]["transaction"][1]
