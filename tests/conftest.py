@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -35,13 +34,6 @@ __all__ = [
     "pytest_collection_modifyitems",
     "pytest_xdist_make_scheduler",
 ]  # pytest finds hooks by their names here
-
-
-@pytest.fixture
-def caplog(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """What pgqpy logs. asyncio complains of tasks of earlier tests, when they are collected."""
-    with caplog.filtering(logging.Filter("pgqpy")):
-        yield caplog
 
 
 def pytest_configure() -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pgqpy.table_locks import Blockage
 
 WARN_PART = 10  # a tenth of the limit is a warning
-BRIEF = timedelta(seconds=1)  # as long as no tick takes: not worth a name
+BRIEF = timedelta(seconds=1)  # a tick takes less: such a transaction is not named
 SLOT_XIDS = 1_000_000  # transaction ids behind, from which a slot counts as forgotten
 
 

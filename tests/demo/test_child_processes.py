@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
+from pgqpy.sandbox import processes as sandbox
 from pgqpy.sandbox.abort import interruptible
 from pgqpy.sandbox.processes import Child
 from tests.support.waiting import eventually
@@ -73,9 +74,7 @@ def processes(mark: str) -> list[psutil.Process]:
     return [process for process in everybody if mark in (process.info["cmdline"] or ())]
 
 
-def test_interruption_after_any_call_leaves_no_process_behind(
-    tmp_path: Path,
-) -> None:
+def test_interruption_after_any_call_leaves_no_process_behind(tmp_path: Path) -> None:
     mark = str(tmp_path)
     command = ["sh", "-c", 'sh -c "sleep 600; :" "$0" & wait', mark]
     for calls in itertools.count():
@@ -97,3 +96,15 @@ def test_interruption_after_any_call_of_a_wait_lets_it_be_waited_for(tmp_path: P
     os.kill(child.pid, signal.SIGKILL)
     eventually(lambda: not child.running)  # no `wait`: it would hang
     assert child.stop() == -signal.SIGKILL
+
+
+def test_child_that_gets_no_guard_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_arguments: str) -> None:
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(sandbox, "start_guard", fails)
+    with pytest.raises(OSError, match="no more processes"):
+        Child("child", ["sh", "-c", "sleep 600; :", str(tmp_path)], {}, tmp_path)
+    assert not processes(str(tmp_path))

@@ -116,6 +116,20 @@ def test_refused_tick_hides_no_event_from_the_repair(db: Database) -> None:
     assert db.main.drain() == ["new"]
 
 
+def test_tick_up_to_the_ids_of_a_copy_is_refused_while_its_sequence_is_behind(
+    db: Database,
+) -> None:
+    """A producer may hold a repeated id, in a transaction that nobody sees yet."""
+    copied(db)
+    db.main.drain()
+    replicate(db, larger=0)
+    db.main.one("select setval('pgq.event_1_id_seq', 1, false)")
+    with refused("PQ012"):
+        db.main.one(TICK, 52, 1010)
+    db.main.one("select pgq.repair_queue('q')")
+    db.main.one(TICK, 52, 1010)
+
+
 MUTATIONS = {
     "leave the sequence behind": Mutation(
         "check_id",
@@ -131,9 +145,16 @@ MUTATIONS = {
     ),
     "take events of the tick's own transaction for lost ids": Mutation(
         "ids_are_repeated",
-        "greatest(i_event_seq, pgq.seq_getval(q.queue_event_seq))",
-        "pgq.seq_getval(q.queue_event_seq)",
+        "ev_txid is not distinct from $2 as is_own",
+        "false as is_own",
         test_events_that_are_written_with_their_tick_are_accepted_after_a_move,
+    ),
+    "take all ids up to an external tick's number for known ones": Mutation(
+        "insert_tick",
+        "if pgq.check_tick_order(q,",
+        "if pgq.seq_setval(q.queue_event_seq, i_event_seq) is null\n"
+        "            or pgq.check_tick_order(q,",
+        test_tick_up_to_the_ids_of_a_copy_is_refused_while_its_sequence_is_behind,
     ),
     "move the sequence up before the tick is accepted": Mutation(
         "ticker",

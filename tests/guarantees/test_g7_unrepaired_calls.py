@@ -30,6 +30,14 @@ def test_event_with_an_older_id_waits_for_the_repair(db: Database, restore: Any)
     assert sorted(db.main.drain("c")) == ["raw", "since"]
 
 
+def test_event_with_an_older_id_waits_for_the_ticks_of_a_restore(db: Database) -> None:
+    db.queue()
+    older = db.main.one("select nextval('pgq.event_1_id_seq')")
+    db.main.run("delete from pgq.tick")
+    with refused("PQ012"):
+        db.main.one(RAW_EVENT, older)
+
+
 def test_retried_events_do_not_come_beside_their_events_after_a_seek(db: Database) -> None:
     db.queue(consumers=CONSUMERS)
     db.main.insert("a")

@@ -19,13 +19,13 @@ STALE = copies.test_copy_with_old_values_of_sequences_gives_no_id_twice
 MUTATIONS = {
     "tick over ids that were used before": Mutation(
         "check_tick_order",
-        "v_moved and pgq.ids_are_repeated(q, i_event_seq)",
+        "v_moved and pgq.ids_are_repeated(q)",
         "false",
         partial(STALE, larger=0, inserted=3),
     ),
     "look for ids that stand twice only": Mutation(
         "ids_are_repeated",
-        "v_last > greatest(i_event_seq, pgq.seq_getval(q.queue_event_seq))",
+        "v_last > pgq.seq_getval(q.queue_event_seq)",
         "false",
         partial(STALE, larger=0, inserted=0),
     ),
@@ -101,14 +101,17 @@ MUTATIONS = {
         "",
         copies.test_stage_of_the_source_hides_no_event_of_the_copy,
     ),
+    "insert with an older id before the ticks are restored": Mutation(
+        "check_restored",
+        "if v_last is null then",
+        "if false then",
+        calls.test_event_with_an_older_id_waits_for_the_ticks_of_a_restore,
+    ),
     "insert with an older id in a queue that waits for repair": Mutation(
         "insert_event_raw",
         "perform pgq.check_restored(q);",
         "",
-        partial(
-            calls.test_event_with_an_older_id_waits_for_the_repair,
-            restore=larger,
-        ),
+        partial(calls.test_event_with_an_older_id_waits_for_the_repair, restore=larger),
     ),
 }
 

@@ -201,7 +201,7 @@ MUTATIONS = {
     ),
     "trust the ticks that came after the first one": Mutation(
         "insert_tick",
-        "perform pgq.check_tick_order(q, last, insert_tick.tick_snapshot, i_event_seq);",
+        "perform pgq.check_tick_order(q, last, insert_tick.tick_snapshot);",
         "",
         moved.test_ticks_that_a_restore_brings_behind_the_first_tick_are_noticed,
     ),

@@ -140,9 +140,7 @@ def session(quiet_dsn, connect):
 @pytest.mark.parametrize("table", ["pg_class", "pg_attribute", "pg_namespace"])
 def test_locked_catalogue_is_named_in_a_session_that_is_open(session, quiet, connect, table):
     """pg_class among them, which a query on the views pg_locks and pg_stat_activity may read."""
-    session.execute(
-        table_locks.CATALOGUE_BLOCKAGES, [False]
-    )  # caches the catalogues before the lock
+    session.execute(table_locks.CATALOGUE_BLOCKAGES, [False])  # caches the catalogues
     with all_wait_for(table, connect, *quiet) as words:
         (found,) = find_blockages(session, refused=True)
     assert has(f"{found}: {found.how_to_end}", words)

@@ -3,7 +3,7 @@
 -- stages that it releases, and the events that it inserts with an older id, would not be delivered.
 -- An id below the last tick's xmax is no proof of that: the transaction may have been open long,
 -- and then the tick does not see it.
--- Raises: PQ012.
+-- Raises: PQ012, also as raise_no_tick.
 -- Writes: nothing; takes an xid.
 create or replace function pgq.check_restored(q pgq.queue)
 returns void language plpgsql set enable_seqscan = off set enable_bitmapscan = off
@@ -13,7 +13,9 @@ declare
         select tick_snapshot from pgq.tick where tick_queue = q.queue_id
          order by tick_id desc limit 1);
 begin
-    if txid_snapshot_xmax(txid_current_snapshot()) < txid_snapshot_xmax(v_last)
+    if v_last is null then
+        perform pgq.raise_no_tick(q.queue_name);  -- a restore has not brought the ticks yet
+    elsif txid_snapshot_xmax(txid_current_snapshot()) < txid_snapshot_xmax(v_last)
             or txid_visible_in_snapshot(txid_current(), v_last) then
         raise exception 'queue % has events of later transactions than this cluster', q.queue_name
             using errcode = 'PQ012',

@@ -21,12 +21,11 @@
 --
 -- A clean move (pg_upgrade, a restore where xids are larger) passes.
 --
--- Parameters: i_event_seq: as in ids_are_repeated.
 -- Returns: whether the queue was moved or restored, soundly, and no tick has marked it yet.
 -- Raises: PQ012.
 -- Writes: nothing, takes no xid.
 create or replace function pgq.check_tick_order(
-    q pgq.queue, last pgq.tick, x_snapshot txid_snapshot, i_event_seq bigint default null)
+    q pgq.queue, last pgq.tick, x_snapshot txid_snapshot)
 returns boolean language plpgsql as $$
 declare
     v_own constant bigint := pg_current_xact_id_if_assigned()::text::bigint;
@@ -69,7 +68,7 @@ begin
             detail = format('Queue %s comes from a cluster whose transaction ids were larger: a '
                 'restored dump.', q.queue_name),
             hint = format('select pgq.repair_queue(%L), or: pgqpy schema repair', q.queue_name);
-    elsif v_moved and pgq.ids_are_repeated(q, i_event_seq) then
+    elsif v_moved and pgq.ids_are_repeated(q) then
         raise exception 'the sequence of events of queue % is behind its events', q.queue_name
             using errcode = 'PQ012', detail = 'New events get ids of older ones: a copy of the '
                 'database without the last values of its sequences.',

@@ -78,7 +78,7 @@ begin
     if v_event_seq < last.tick_event_seq then
         perform pgq.raise_sequence_behind(q, 'events', last.tick_event_seq);
     end if;
-    if pgq.check_tick_order(q, last, insert_tick.tick_snapshot, i_event_seq) then
+    if pgq.check_tick_order(q, last, insert_tick.tick_snapshot) then
         update pgq.queue set queue_system_id = pgq.system_identifier()
          where queue_id = i_queue_id;
         perform pgq.mark_checked(i_queue_id, 1);
@@ -88,7 +88,7 @@ begin
         -- the first tick may have come in the middle of a restore, which has brought others since
         select t.* into last from pgq.tick t where t.tick_queue = i_queue_id
          order by txid_snapshot_xmax(t.tick_snapshot) desc limit 1;
-        perform pgq.check_tick_order(q, last, insert_tick.tick_snapshot, i_event_seq);
+        perform pgq.check_tick_order(q, last, insert_tick.tick_snapshot);
         perform pgq.mark_checked(i_queue_id, 2);
     end if;
     if current_setting('pgq.notify', true) is distinct from 'off'
