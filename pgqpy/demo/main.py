@@ -61,6 +61,7 @@ def run(options: Options) -> int:
             # The ticker stays beside the dashboard, so that the queue that it shows has ticks.
             result = _run_steps(database, view, options, None if served is None else beside)
             if served is not None and stays:
+                view.close_panel()
                 print_result(result)
                 view.say("the dashboard stays until Ctrl-C")
                 stay(served)

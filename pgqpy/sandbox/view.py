@@ -45,6 +45,11 @@ class View:
             figures = "  ".join(f"{name} {value}" for name, value in cells)
             self._print(f"{self._command}: {elapsed:5.1f} s  {figures}")
 
+    def close_panel(self) -> None:
+        """Remove the panel: its next drawing would erase what is printed without the view."""
+        if self._live is not None:
+            self._live.stop()
+
     def _panel(self, elapsed: float, cells: Cells) -> Panel:
         table = Table.grid(padding=(0, 3))
         table.add_row(*(Text(name, style="dim") for name, _ in cells))

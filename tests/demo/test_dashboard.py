@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from tests.support.processes import PythonProcess
 
+ERASE = "\x1b[2K"  # a line of the panel
 TIMEOUT = 250  # seconds
 URL = re.compile(r"demo: the dashboard: (http://127\.0\.0\.1:\d+/)\s")
 
@@ -91,6 +92,7 @@ def test_on_a_terminal_it_stays_until_ctrl_c(place: Path) -> None:
             os.close(ours)
     assert ends(url_in(shown))
     assert shown.count("verdict: passed") == 1
+    assert ERASE not in shown.partition("verdict: passed")[2]
     eventually(lambda: not any(child.is_running() for child in children))
     assert list(place.iterdir()) == []
 
