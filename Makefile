@@ -88,7 +88,7 @@ check: $(STAMP)  ## Lint, format, types, layers, generated files: seconds, no se
 	  echo "check: $$step"; $(BIN)/$$(echo $$step | tr '+' ' ') || { echo "make check: FAILED at $$step"; exit 1; }; \
 	done; echo "make check: passed"
 
-CHECKS = ruff+check ruff+format+--check mypy lint-imports+--no-logo python+tools/unasync.py+--check
+CHECKS = ruff+check ruff+format+--check mypy lint-imports+--no-logo python+tools/unasync.py+--check python+tools/weight.py
 
 fix: $(STAMP)  ## Let the tools repair what they can: lint, format, generated files
 	$(BIN)/ruff check --fix --quiet || true
