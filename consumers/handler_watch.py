@@ -140,7 +140,7 @@ def watched_key(
 @contextmanager
 def watch_handlers(consumer: BaseConsumer) -> Iterator[HandlerWatch | None]:
     """Watch the handlers of a consumer in the block, if it has a handler_timeout."""
-    if consumer.handler_timeout is None or consumer.queues:  # each queue has a watch of its own
+    if consumer.handler_timeout is None:
         yield None
         return
     watch = HandlerWatch(consumer, seconds(consumer.handler_timeout))

@@ -76,17 +76,16 @@ class ConsumerCollector:
         self._shown: list[Shown] = []
 
     def add(self, consumer: Consumer | AsyncConsumer) -> None:
-        """Show a consumer from now on, with a line for each of its queues."""
+        """Show a consumer from now on."""
         if any(consumer is known for known in self._consumers):
             return
         self._consumers.append(consumer)
         # Called by the class: the application may have attributes with these names.
         kind = AsyncConsumer if isinstance(consumer, AsyncConsumer) else Consumer
-        for each in kind.each_queue(consumer):  # type: ignore[arg-type]  # of this kind
-            totals = kind.counts(each)  # type: ignore[arg-type]  # of this kind
-            totals.times = totals.times or HandlerTimes()
-            outage: Callable[[], Outage | None] = partial(kind.outage, each)  # type: ignore[arg-type]  # of this kind
-            self._shown.append(Shown((each.queue, each.name), totals, totals.times, outage))
+        totals = kind.counts(consumer)  # type: ignore[arg-type]  # of this kind
+        totals.times = totals.times or HandlerTimes()
+        outage: Callable[[], Outage | None] = partial(kind.outage, consumer)  # type: ignore[arg-type]  # of this kind
+        self._shown.append(Shown((consumer.queue, consumer.name), totals, totals.times, outage))
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics; prometheus_client calls this at every scrape."""
@@ -113,7 +112,7 @@ class ConsumerCollector:
 
 
 class Shown(NamedTuple):
-    """What is shown of one consumer on one queue."""
+    """What is shown of one consumer."""
 
     labels: tuple[str, str]
     totals: ConsumerTotals

@@ -39,10 +39,6 @@ class Pace:
         """Note that no handler runs."""
         self._spent += time.monotonic() - self._began
 
-    def skip(self, pause: float) -> None:
-        """Leave out so many seconds, in which no handler ran."""
-        self._began += pause
-
     def begin(self) -> None:
         """Note that another batch begins."""
         self._spent = 0.0

@@ -44,15 +44,6 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and value != "" and "\0" not in value
 
 
-def _are_queues(value: Any) -> bool:
-    return (
-        isinstance(value, Sequence)
-        and not isinstance(value, str)
-        and all(map(_is_name, value))
-        and len(set(value)) == len(value)
-    )
-
-
 def _is_count(value: object, least: int = 1, most: int = 2**31 - 1) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
@@ -103,8 +94,6 @@ def _is_interval(value: Any) -> bool:
 
 CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "queue": (_is_name, 'the name of a queue, such as "orders"'),
-    "queues": (_are_queues, 'a list of different queues such as ["urgent", "normal"]'),
-    "turn_interval": (_is_interval, "a number of seconds above 0, or a timedelta"),
     "name": (_is_name, 'the name of the consumer, such as "billing"'),
     "types": (
         lambda t: t is None or _are_texts(t),

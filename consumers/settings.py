@@ -18,14 +18,17 @@ if TYPE_CHECKING:
     from pgqpy.records import Event
 
 HANDLERS = ("process_event", "process_batch")
+# Settings that are gone, and what to do without them.
+GONE = {
+    "queues": "run one process for each queue",
+    "turn_interval": "run one process for each queue",
+}
 
 
 class ConsumerSettings(TypedDict, total=False):
     """The settings of a consumer, as keywords."""
 
     queue: str
-    queues: Sequence[str]
-    turn_interval: timedelta | float
     name: str
     types: Sequence[str] | None
     extras: Mapping[str, Sequence[str]] | None
@@ -58,10 +61,6 @@ class BaseConsumer:
     """
 
     queue: str = ""
-    queues: Sequence[str] = ()  # instead of queue: events of an earlier queue first
-    turn_interval: timedelta | float = (
-        10.0  # seconds of earlier queues; then a later one has a turn
-    )
     name: str = ""  # of the consumer: one name, one position
     types: Sequence[str] | None = None  # only events of these types; order.* is a prefix
     extras: Mapping[str, Sequence[str]] | None = None  # only events with these extra1 … extra4
@@ -99,6 +98,7 @@ class BaseConsumer:
         """
         self.dsn = dsn
         for key, value in settings.items():
+            refuse_gone(f"{type(self).__name__}.{key}", key)
             if key not in SETTINGS:
                 raise TypeError(f"{type(self).__name__} has no setting {key!r}{nearest(key)}")
             setattr(self, key, value)
@@ -145,6 +145,12 @@ def key_function(consumer: BaseConsumer) -> Callable[[Event], Hashable] | None:
     return attrgetter(key) if isinstance(key, str) else key
 
 
+def refuse_gone(place: str, key: str) -> None:
+    """Raise TypeError if there is no such setting any more."""
+    if key in GONE:
+        raise TypeError(f"{place} is gone: {GONE[key]}")
+
+
 def nearest(name: str, *, alike: float = 0.6) -> str:
     """Return ": did you mean …?" if the name is so much like a setting's (1 is equal), else ""."""
     known, letters = (*SETTINGS, *HANDLERS), sorted(name.lower())
@@ -164,10 +170,8 @@ def check(consumer: BaseConsumer) -> None:
     _check_spelling(consumer)
     for key, (right, wanted) in CHECKS.items():
         value = getattr(consumer, key)
-        if not right(value) and not (key == "queue" and consumer.queues):
+        if not right(value):
             raise ValueError(f"{type(consumer).__name__}.{key} is {wanted}, not {value!r}")
-    if consumer.queue and consumer.queues:
-        raise ValueError(f"{type(consumer).__name__} has queue and queues: set one of them")
     if seconds(consumer.retry_max) < seconds(consumer.retry_base):
         raise ValueError(f"{type(consumer).__name__}.retry_max is less than retry_base")
     if consumer.lease is not None and not consumer.has_workers:
@@ -258,6 +262,8 @@ def _check_spelling(consumer: BaseConsumer) -> None:
             meant = "" if own else nearest(key, alike=0.85)
             if callable(value) or hasattr(value, "__get__"):  # a method: of all settings only key
                 meant = meant if meant.endswith(" key?") else ""
-            # Without queue or name nothing starts; `queues` or `names` is no misspelling.
+            elif not own:
+                refuse_gone(f"{type(consumer).__name__}.{key}", key)
+            # Without queue or name nothing starts; `names` is no misspelling.
             if meant and not meant.endswith((" queue?", " name?")):
                 raise TypeError(f"{type(consumer).__name__}.{key} is no setting{meant}")

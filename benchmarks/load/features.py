@@ -24,12 +24,11 @@ if TYPE_CHECKING:
     Inserts = dict[str, Insert]
     Prepare = Callable[[pgqpy.Client, int], int]
 
-QUEUE, SECOND, TAKER = "bench", "second", "taker"
+QUEUE, TAKER = "bench", "taker"
 HOUR = 3600.0  # seconds
 LIST = 1000  # events of a call
 TICK = 1000  # events
 PLAIN = "plain"
-TWO = "from two queues"
 SOME_IDS = "select array_agg(ev_id) from {} where ev_id % 100 = 0"
 # One event in one transaction. To add a feature, add a line.
 INSERTS: dict[str, Insert] = {
@@ -78,34 +77,21 @@ def read_costs(bench: Bench, events: int) -> dict[str, Figure]:
     dsns = {name: bench.pgqpy_database(f"features_{number}") for number, name in enumerate(USES)}
     for name, dsn in dsns.items():
         bench.say(f"filling the queues of: {name}")
-        queues = [QUEUE, SECOND] if name == TWO else [QUEUE]
-        for queue in queues:
-            with pgqpy.connect(dsn) as client:
-                client.create_queue(queue)
-                client.register_consumer(queue, "keeper")
-            ticks = [TICK] * (events // TICK // len(queues))
-            fill(bench.dsn_with(dsn, sync=False), queue, ticks)
+        with pgqpy.connect(dsn) as client:
+            client.create_queue(QUEUE)
+            client.register_consumer(QUEUE, "keeper")
+        fill(bench.dsn_with(dsn, sync=False), QUEUE, [TICK] * (events // TICK))
     contestants = {name: partial(_read, dsns[name], name, events) for name in USES}
     return interleave(contestants, bench.rounds, bench.say)
 
 
 def _read(dsn: str, name: str, events: int) -> float:
     """Read all events; return the microseconds for each one that comes."""
-    queues = [QUEUE, SECOND] if name == TWO else [QUEUE]
-    for queue in queues:
-        register_at_start(dsn, queue, TAKER)
+    register_at_start(dsn, QUEUE, TAKER)
     with pgqpy.connect(dsn) as client:
         left_out = USES[name](client, events)
     # With a limit of its own a consumer that is behind takes no larger batches.
-    reader = OfTwoQueues if name == TWO else Counting
-    return 1e6 / waiting.run(reader(dsn, name=TAKER, min_count=1), events - left_out)
-
-
-class OfTwoQueues(Counting):
-    """Reads two queues, the first one first."""
-
-    queue = ""
-    queues = (QUEUE, SECOND)
+    return 1e6 / waiting.run(Counting(dsn, name=TAKER, min_count=1), events - left_out)
 
 
 def _nothing(_client: pgqpy.Client, _events: int) -> int:
@@ -138,5 +124,4 @@ USES: dict[str, Prepare] = {
     "1 % of the events skipped": _skip_some,
     "after a seek back": _read_and_seek,
     "while delayed events wait": _delay,
-    TWO: _nothing,
 }

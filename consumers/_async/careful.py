@@ -7,13 +7,11 @@ when it ends in order (end_run).
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
 
 from pgqpy.calls import consume
-from pgqpy.consumers._async.session import NO_DISK_WAIT
 from pgqpy.consumers.handlers import HANDLER_ERRORS, ProcessDied
 from pgqpy.consumers.holder import is_gone
 from pgqpy.consumers.late_end import LateEnd
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 
     from pgqpy.calls import Call
     from pgqpy.consumers._async.session import AsyncSession
-    from pgqpy.consumers._async.turn import AsyncTurn
     from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.records import Event, Part
 
@@ -78,7 +75,7 @@ class AsyncCareful:
         """Whether events are handled one after the other, in small parts."""
         return self.active and self._narrows
 
-    async def begin(self, session: AsyncSession, turn: AsyncTurn, name: str) -> None:
+    async def begin(self, session: AsyncSession, stop: AsyncWakeup, name: str) -> None:
         """Ask how carefully to handle events, in each session before the first one.
 
         A worker takes batches under a `name` of its own, and asks whenever it takes one. With a
@@ -103,27 +100,7 @@ class AsyncCareful:
         if self._state.died is not None:
             session.ready = True
             await self.keep_whole(session)
-            await self._after_unclean_end(turn)
-
-    async def suspend(self, session: AsyncSession | None = None) -> None:
-        """Tell that the run has ended, until it goes on; in the session that it has begun in.
-
-        Nothing is told if it has not begun.
-        """
-        session = session or self._session
-        if session is not None and self._dsn is not None:
-            with suppress(ConsumerNotFound):  # as in end
-                await _send(session, self._end_call(), *self._without_wait)
-
-    async def resume(self) -> None:
-        """Tell that the run goes on; a worker tells it when it takes a batch."""
-        if self._session is not None and not self._consumer.has_workers:
-            self._state = await _send(self._session, self._begin_call(), *self._without_wait)
-
-    @property
-    def _without_wait(self) -> list[Call[Any]]:
-        # In careful mode the token may decide about an event, so it is to survive a server crash.
-        return [] if self.active else [NO_DISK_WAIT]
+            await self._after_unclean_end(stop)
 
     def took(self, part: Part | None) -> None:
         """Note how carefully a worker is to handle the batch that it took."""
@@ -160,7 +137,7 @@ class AsyncCareful:
         self._state, self._quiet = RunState(size, None, self._state.died), 0
         return size
 
-    async def _after_unclean_end(self, turn: AsyncTurn) -> None:
+    async def _after_unclean_end(self, stop: AsyncWakeup) -> None:
         consumer, state = self._consumer, self._state
         waits = not self._narrows
         if not self._narrows:
@@ -178,7 +155,7 @@ class AsyncCareful:
         wait = f". Going on in {delay:.1f} s" if waits else ""
         logger.warning(text, consumer.name, consumer.queue, state.died, follows, wait)
         if delay:
-            await turn.pause(delay, self)
+            await stop.wait(delay)
 
     def killer_error(self, part: list[Event]) -> ProcessDied | None:
         """Return the error of a part whose one event killed the process too often.
@@ -277,11 +254,9 @@ class AsyncCareful:
         return consume.end_run(self._consumer.queue, self._name, self.holder)
 
 
-async def _send(session: AsyncSession, call: Call[T], *before: Call[Any]) -> T:
+async def _send(session: AsyncSession, call: Call[T]) -> T:
     """Send a call in READ COMMITTED, whatever the default of a transactional handler's session."""
     with session.calls.running():
         async with session.connection.transaction():
             await session.connection.execute("set transaction isolation level read committed")
-            results = await session.runner.run_all(*before, call)
-            result: T = results[-1]
-            return result
+            return await session.runner.run(call)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pgqpy.consumers._async.careful import AsyncCareful
     from pgqpy.consumers._async.lock import AsyncRunningLock
     from pgqpy.consumers._async.session import AsyncSession
-    from pgqpy.consumers._async.turn import AsyncTurn
     from pgqpy.consumers.connection_errors import LossCounter
     from pgqpy.consumers.handler_watch import HandlerWatch
     from pgqpy.consumers.pace import Pace
@@ -53,7 +52,6 @@ class AsyncLoop:
     consumer: BaseConsumer
     session: AsyncSession
     stop: AsyncWakeup
-    turn: AsyncTurn
     progress: Callable[[], None]
     losses: LossCounter
     counts: ConsumerTotals
@@ -81,7 +79,6 @@ class AsyncLoop:
         self._expects_batch = True  # at the next look
         self._waited = False  # since the last batch: it may have been registered anew meanwhile
         self._failed_batches = 0  # in a row
-        self.suspended = False  # when the turn was passed on last
         if self.by_event:
             self.process_event = self.parking.with_key(event_handler(self))
 
@@ -124,7 +121,6 @@ class AsyncLoop:
         if self.careful.active:
             await self.careful.keep_whole(self.session)
         if found is not None:
-            await self.turn.alone()
             unchecked, self._waited = self._waited and not check, False
             if unchecked:
                 await self.lock.check(self.session)
@@ -200,30 +196,13 @@ class AsyncLoop:
             await self.session.ping()
 
     async def wait(self) -> None:
-        """Wait for the notification of a tick, at most for poll_interval; then for the turn."""
+        """Wait for the notification of a tick, at most for poll_interval."""
         self.event, self._waited = None, True
-        self.turn.leave()
         longest = min(seconds(self.consumer.poll_interval), self.parking.seconds)
         self._expects_batch = await self.session.wait(longest, self.stop)
         if self.missing_ticker.check_due and not self.stop.is_set:
             await self.missing_ticker.check(self.consumer, self.session)
         self.progress()
-        await self.turn.take()
-
-    async def pass_on(self) -> bool:
-        """Pass the turn on to a queue that is to have it; False if the open batch was released.
-
-        Workers release it, so that another process may go on: else the next look takes it again.
-        """
-        if not self.turn.contended:
-            return True
-        began, opened, self.event = clock.now(), self.held.id, None
-        self.held.take(None, began)
-        self.suspended = await self.turn.pass_on(self.careful)
-        self.pace.skip(clock.now() - began)
-        released = self.suspended and self.consumer.has_workers
-        self.held.take(None if released else opened, clock.now())
-        return not released
 
     async def handle_batch(self, batch: AsyncOpenBatch, *more: Any) -> bool:
         """Call process_batch; False if it stopped reading because of `stop`."""
@@ -297,4 +276,4 @@ class AsyncLoop:
         self._failed_batches += 1
         text = "batch %d of queue %s, consumer %s, failed and stays unfinished, again in %.1f s"
         logger.error(text, batch.id, batch.queue, batch.consumer, delay, exc_info=error)
-        await self.turn.pause(delay, self.careful)
+        await self.stop.wait(delay)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pgqpy.consumers._async.batch import AsyncOpenBatch
     from pgqpy.records import Event
 
-MOVES = 2  # of the position, when the turn is passed on: end_run and begin_run
-
 
 class AsyncTransactionalParts(AsyncTransactionalLoop):
     """One transaction a part: the handlers, finish_part or finish_batch, COMMIT."""
@@ -44,9 +42,7 @@ class AsyncTransactionalParts(AsyncTransactionalLoop):
         """
         try:
             while not self.stop.is_set and self.careful.part_size is not None:
-                if await self.process_next():
-                    await self.pass_on()
-                else:
+                if not await self.process_next():
                     await self.wait()
         finally:
             await self._close_reader()
@@ -100,18 +96,6 @@ class AsyncTransactionalParts(AsyncTransactionalLoop):
         await super().batch_finished(whole=whole and self._at_end)
         if self.careful.widened > widened:
             await self._close_reader()
-
-    async def pass_on(self) -> bool:
-        """Pass the turn on. If anything else moved the position meanwhile, read the rest anew."""
-        self.suspended = False
-        kept = await super().pass_on()
-        if self.suspended and self._reader is not None and not self.stop.is_set:
-            position = await self.session.runner.run(consume.position(self._reader.info))
-            if kept and self._position is not None and position == self._position + MOVES:
-                self._position = position
-            else:
-                await self._close_reader()
-        return kept
 
     @property
     def _at_end(self) -> bool:

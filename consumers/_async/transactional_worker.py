@@ -26,9 +26,7 @@ class AsyncTransactionalWorker(AsyncTransactionalLoop):
     async def run(self) -> None:
         """Work until `stop`, or until parts are wanted because a worker died in the batch."""
         while not self.stop.is_set and self.careful.part_size is None:
-            if await self.process_next():
-                await self.pass_on()
-            elif self.careful.part_size is None:
+            if not await self.process_next() and self.careful.part_size is None:
                 await self.wait()
 
     async def before_transaction(self) -> bool:

@@ -13,11 +13,9 @@ from pgqpy.consumers import forking, own_task
 from pgqpy.consumers._sync.careful import Careful
 from pgqpy.consumers._sync.lane_lock import lock_for
 from pgqpy.consumers._sync.session import Session
-from pgqpy.consumers._sync.sources import Sources
 from pgqpy.consumers._sync.transactional_worker import kind_of_loop
-from pgqpy.consumers._sync.turn import Turn
 from pgqpy.consumers.connection_errors import LossCounter, is_loss, is_session_lost
-from pgqpy.consumers.fixed_settings import fix, runs, unfix
+from pgqpy.consumers.fixed_settings import fix, unfix
 from pgqpy.consumers.handler_watch import watch_handlers
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequested
 from pgqpy.consumers.holder import new_holder
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from pgqpy.consumers._sync.loop import Loop
     from pgqpy.consumers.handler_watch import HandlerWatch
     from pgqpy.consumers.settings import ConsumerSettings
-    from pgqpy.consumers.turns import Turns
     from pgqpy.records import Event
 
 logger = logging.getLogger("pgqpy.consumers")
@@ -94,8 +91,6 @@ class Consumer(BaseConsumer):
         super().__init__(dsn, **settings)
         # Not self.__stop: in an application's own class Consumer, Python makes the same name of it.
         self._pgq_stop = Wakeup()
-        self._pgq_turn = Turn(self._pgq_stop)
-        self._pgq_sources = Sources(self, Consumer)
         self._pgq_lock = lock_for(self)
         self._pgq_session: Session | None = None
         self._pgq_loop: Loop | None = None
@@ -121,19 +116,13 @@ class Consumer(BaseConsumer):
 
     def counts(self) -> ConsumerTotals:
         """Return the totals of the batches that this object has finished, as it runs."""
-        return self._pgq_sources.counts() if self.queues else self._pgq_counts
+        return self._pgq_counts
 
     def outage(self) -> Outage | None:
         """Return since when and why run() cannot look for batches or may lose one; else None."""
-        if self.queues and runs(self):
-            return self._pgq_sources.outage()
         session = self._pgq_session
         ready = session is not None and session.ready
         return session.calls.outage() if session and ready else self._pgq_outage
-
-    def each_queue(self) -> list[Consumer]:
-        """Return a consumer for each of `queues`, with its counts and outage; else this one."""
-        return self._pgq_sources.each or [self]
 
     def stop(self) -> None:
         """Ask `run()` to return; from any thread, before or during it, as often as you like.
@@ -143,7 +132,6 @@ class Consumer(BaseConsumer):
         part is finished.
         """
         self._pgq_stop.set()
-        self._pgq_sources.stop()
 
     def run(self) -> None:
         """Register the consumer and process events until `stop()`, SIGTERM, SIGINT or SIGHUP.
@@ -160,7 +148,7 @@ class Consumer(BaseConsumer):
         try:
             self._pgq_begin()
             with stop_on_signals(self._pgq_stop_on_signal), watch_handlers(self) as self._pgq_watch:
-                work = self._pgq_sources.run if self.queues else self._pgq_reconnect_and_serve
+                work = self._pgq_reconnect_and_serve
                 ends = partial(self._pgq_careful.to_orderly_end, work)
                 own_task.run_in_own_task(ends, partial(Consumer.stop, self))
         except StopRequested:
@@ -188,12 +176,6 @@ class Consumer(BaseConsumer):
         if self._pgq_forked:
             raise RuntimeError(forking.FORKED)
 
-    def _pgq_run_as_source(self, owner: Consumer, turns: Turns, number: int) -> None:
-        """Run for one of the queues of another consumer."""
-        self._pgq_stop.is_set, self._pgq_turn = False, Turn(self._pgq_stop, turns, number)
-        self._pgq_stop.is_set |= owner.stopping  # read after that: stop() may be called just now
-        self.run()
-
     def _pgq_reconnect_and_serve(self) -> None:
         attempts = Retrying(
             retry=retry_if_exception(self._pgq_may_reconnect),
@@ -220,8 +202,7 @@ class Consumer(BaseConsumer):
         self._pgq_session = session
         try:
             self._pgq_prepare(session)
-            self._pgq_turn.begin(session, self._pgq_careful)
-            self._pgq_careful.begin(session, self._pgq_turn, self._pgq_lock.consumer)
+            self._pgq_careful.begin(session, self._pgq_stop, self._pgq_lock.consumer)
             with signs_of_life(self, dsn, lambda: self._pgq_loop):
                 self._pgq_run_loops(session, progress)
             self._pgq_careful.end(session)
@@ -240,14 +221,13 @@ class Consumer(BaseConsumer):
                 self._pgq_outage = None
             self._pgq_session = self._pgq_loop = None
             session.close()
-            self._pgq_turn.leave()
 
     def _pgq_run_loops(self, session: Session, progress: Callable[[], None]) -> None:
         """Process until stopped, with a loop for whole batches or for parts as they are wanted."""
         while not self._pgq_stop.is_set:
             kind = kind_of_loop(self, self._pgq_careful)
-            start = partial(kind, self, session, self._pgq_stop, self._pgq_turn, progress)
-            start = partial(start, self._pgq_losses, self._pgq_counts, self._pgq_lock)
+            start = partial(kind, self, session, self._pgq_stop, progress, self._pgq_losses)
+            start = partial(start, self._pgq_counts, self._pgq_lock)
             self._pgq_loop = loop = start(self._pgq_careful, self._pgq_watch, self._pgq_pace)
             loop.run()
 
@@ -258,7 +238,6 @@ class Consumer(BaseConsumer):
         session.require_functions(self)
         if self.has_workers:
             session.prepare_worker(self, begins=not self._pgq_worked)
-        self._pgq_turn.earlier_have_begun()
         self._pgq_lock.take(session, self._pgq_stop)
         session.set_filter(self, begins=not self._pgq_worked)
         session.listen(self.queue)

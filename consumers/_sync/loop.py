@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pgqpy.consumers._sync.careful import Careful
     from pgqpy.consumers._sync.lock import RunningLock
     from pgqpy.consumers._sync.session import Session
-    from pgqpy.consumers._sync.turn import Turn
     from pgqpy.consumers.connection_errors import LossCounter
     from pgqpy.consumers.handler_watch import HandlerWatch
     from pgqpy.consumers.pace import Pace
@@ -53,7 +52,6 @@ class Loop:
     consumer: BaseConsumer
     session: Session
     stop: Wakeup
-    turn: Turn
     progress: Callable[[], None]
     losses: LossCounter
     counts: ConsumerTotals
@@ -81,7 +79,6 @@ class Loop:
         self._expects_batch = True  # at the next look
         self._waited = False  # since the last batch: it may have been registered anew meanwhile
         self._failed_batches = 0  # in a row
-        self.suspended = False  # when the turn was passed on last
         if self.by_event:
             self.process_event = self.parking.with_key(event_handler(self))
 
@@ -124,7 +121,6 @@ class Loop:
         if self.careful.active:
             self.careful.keep_whole(self.session)
         if found is not None:
-            self.turn.alone()
             unchecked, self._waited = self._waited and not check, False
             if unchecked:
                 self.lock.check(self.session)
@@ -200,30 +196,13 @@ class Loop:
             self.session.ping()
 
     def wait(self) -> None:
-        """Wait for the notification of a tick, at most for poll_interval; then for the turn."""
+        """Wait for the notification of a tick, at most for poll_interval."""
         self.event, self._waited = None, True
-        self.turn.leave()
         longest = min(seconds(self.consumer.poll_interval), self.parking.seconds)
         self._expects_batch = self.session.wait(longest, self.stop)
         if self.missing_ticker.check_due and not self.stop.is_set:
             self.missing_ticker.check(self.consumer, self.session)
         self.progress()
-        self.turn.take()
-
-    def pass_on(self) -> bool:
-        """Pass the turn on to a queue that is to have it; False if the open batch was released.
-
-        Workers release it, so that another process may go on: else the next look takes it again.
-        """
-        if not self.turn.contended:
-            return True
-        began, opened, self.event = clock.now(), self.held.id, None
-        self.held.take(None, began)
-        self.suspended = self.turn.pass_on(self.careful)
-        self.pace.skip(clock.now() - began)
-        released = self.suspended and self.consumer.has_workers
-        self.held.take(None if released else opened, clock.now())
-        return not released
 
     def handle_batch(self, batch: OpenBatch, *more: Any) -> bool:
         """Call process_batch; False if it stopped reading because of `stop`."""
@@ -297,4 +276,4 @@ class Loop:
         self._failed_batches += 1
         text = "batch %d of queue %s, consumer %s, failed and stays unfinished, again in %.1f s"
         logger.error(text, batch.id, batch.queue, batch.consumer, delay, exc_info=error)
-        self.turn.pause(delay, self.careful)
+        self.stop.wait(delay)

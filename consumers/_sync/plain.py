@@ -101,7 +101,7 @@ class PlainLoop(Loop):
         return found
 
     def _process_batch(self, batch: OpenBatch) -> bool:
-        """Process a batch; False if `stop` came before its end, or a worker released it."""
+        """Process a batch; False if `stop` came before its end."""
         if self.careful.narrowed or (not self.by_event and self.careful.part_size is not None):
             return self._process_parts(batch.info)
         if not self.by_event:
@@ -123,8 +123,6 @@ class PlainLoop(Loop):
                         return True
                     self.finish_part(part, events[-1].id)
                     self.batch_finished(whole=False)
-                    if not self.pass_on():
-                        return False
         return False
 
     def _process_part(self, part: OpenBatch, events: list[Event]) -> bool:
@@ -142,10 +140,6 @@ class PlainLoop(Loop):
                 full = self.parking.at_ends and batch.failures.full
                 if events and (end := part.end_before(events[0], full=full)) is not None:
                     self.finish_part(batch, end)
-                    if not self.pass_on():
-                        batch.size -= len(events)  # they were read, not handled
-                        self.batch_finished(whole=False)
-                        return False
                 self.parking.look_up(batch.info, events, batch.failures.parked_keys)
                 with self.pace:
                     handled = self._call_handlers(batch, events)
@@ -230,8 +224,7 @@ class PlainLoop(Loop):
         check = self.position.check(batch.info)
         wanted = [*check, *batch.failures.take(), consume.finish_batch(batch.info)]
         found: Batch | None = None
-        contended = self.turn.contended
-        if self.stop.is_set or contended:
+        if self.stop.is_set:
             results = self.send(*wanted)
         elif self.consumer.has_workers:
             # Both in one transaction could deadlock: taking a batch locks the consumer, then the
@@ -244,8 +237,6 @@ class PlainLoop(Loop):
             self.batch_finished()
         else:
             self.is_batch_lost(batch.info, BatchLost(batch_id=batch.info.id))
-        if (not self.pass_on() or contended) and not self.stop.is_set:
-            _, found = self.open_next()
         return found
 
     def send(self, *wanted: Call[Any]) -> list[Any]:

@@ -38,14 +38,12 @@ class SideBySide:
             self._part_size = min(self._part_size or MAX_DONE, MAX_DONE // 2)
         self._finished = OutOfOrderEnd()
         self._ahead: list[Event] = []  # read, but their copies may come with the next list
-        self._contended = False  # another queue is to have the turn
-        self._released = False  # the batch, with the turn
 
     def run(self) -> bool:
         """Process the whole batch; False if it ended before its last event."""
         try:
             handled = self._process()
-            if not handled and not self._released:
+            if not handled:
                 self._finish_part(1)
         except Exception:
             # The batch is lost or is delivered again. No handler of it may run beside the next
@@ -103,17 +101,11 @@ class SideBySide:
             while (
                 len(window) > left
                 or (window and self._finished.span > most)
-                or ((stop.is_set or self._contended) and workers.running)
+                or (stop.is_set and workers.running)
             ):
                 if self._loop.held.in_doubt:
                     self._loop.confirm(self._batch.info)
-                if self._contended and not workers.running and not self._pass_on():
-                    return False
-                while (
-                    workers.free
-                    and not (stop.is_set or self._contended)
-                    and (item := window.take()) is not None
-                ):
+                while workers.free and not stop.is_set and (item := window.take()) is not None:
                     if parked and item.key in parked:
                         self._wait_behind(item)
                     else:
@@ -124,16 +116,6 @@ class SideBySide:
                     return False
                 self._write()
         return not stop.is_set or not window
-
-    def _pass_on(self) -> bool:
-        """Pass the turn on when no handler runs; False if the batch was released with it."""
-        self._finish_part(1)
-        self._released = not self._loop.pass_on()
-        self._contended = False
-        if self._released:
-            self._batch.size -= len(self._window)  # they were read, not handled
-            self._loop.batch_finished(whole=False)
-        return not self._released
 
     def _collect(self) -> None:
         """Wait until handlers have ended, and note what became of their events."""
@@ -167,7 +149,6 @@ class SideBySide:
             up_to, done = self._finished.end()
             if up_to is not None or done:
                 self._loop.finish_part(self._batch, up_to, done)
-                self._contended = self._loop.turn.contended
 
     def _ended(self, event: Event, error: BaseException) -> None:
         if not is_a(error, HANDLER_ERRORS):

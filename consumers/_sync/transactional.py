@@ -53,9 +53,7 @@ class TransactionalLoop(Loop):
     def run(self) -> None:
         """Work until `stop`; the open batch is then rolled back unless all of it was handled."""
         while not self.stop.is_set:
-            if self.process_next():
-                self.pass_on()
-            else:
+            if not self.process_next():
                 self.wait()
 
     def process_next(self) -> bool:
@@ -172,7 +170,7 @@ class TransactionalLoop(Loop):
 
         Raises TransactionEnded if a handler ended the transaction, and LockNotAvailable after a
         while: handlers may wait for locks as long as they like, but a consumer that waits hears no
-        `stop`, and keeps the turn from its other queues.
+        `stop`.
         """
         same = savepoint.same_transaction_call(self.session.role, self.session.lock_timeout)
         is_same, *results, _ = self.send(same, *wanted, savepoint.NO_LOCK_TIMEOUT)
@@ -259,4 +257,4 @@ class TransactionalLoop(Loop):
         """Wait before a transaction is repeated: longer each time in a row."""
         delay = backoff(self._collisions, base=COLLISION_BASE, maximum=COLLISION_MAX)
         self._collisions += 1
-        self.turn.pause(delay, self.careful)
+        self.stop.wait(delay)

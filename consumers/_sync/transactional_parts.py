@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pgqpy.consumers._sync.batch import OpenBatch
     from pgqpy.records import Event
 
-MOVES = 2  # of the position, when the turn is passed on: end_run and begin_run
-
 
 class TransactionalParts(TransactionalLoop):
     """One transaction a part: the handlers, finish_part or finish_batch, COMMIT."""
@@ -44,9 +42,7 @@ class TransactionalParts(TransactionalLoop):
         """
         try:
             while not self.stop.is_set and self.careful.part_size is not None:
-                if self.process_next():
-                    self.pass_on()
-                else:
+                if not self.process_next():
                     self.wait()
         finally:
             self._close_reader()
@@ -100,18 +96,6 @@ class TransactionalParts(TransactionalLoop):
         super().batch_finished(whole=whole and self._at_end)
         if self.careful.widened > widened:
             self._close_reader()
-
-    def pass_on(self) -> bool:
-        """Pass the turn on. If anything else moved the position meanwhile, read the rest anew."""
-        self.suspended = False
-        kept = super().pass_on()
-        if self.suspended and self._reader is not None and not self.stop.is_set:
-            position = self.session.runner.run(consume.position(self._reader.info))
-            if kept and self._position is not None and position == self._position + MOVES:
-                self._position = position
-            else:
-                self._close_reader()
-        return kept
 
     @property
     def _at_end(self) -> bool:

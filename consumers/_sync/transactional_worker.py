@@ -26,9 +26,7 @@ class TransactionalWorker(TransactionalLoop):
     def run(self) -> None:
         """Work until `stop`, or until parts are wanted because a worker died in the batch."""
         while not self.stop.is_set and self.careful.part_size is None:
-            if self.process_next():
-                self.pass_on()
-            elif self.careful.part_size is None:
+            if not self.process_next() and self.careful.part_size is None:
                 self.wait()
 
     def before_transaction(self) -> bool:

@@ -27,10 +27,9 @@ def health(consumer: Consumer | AsyncConsumer) -> tuple[int, dict[str, Any]]:
     # Called by the class: the application may have attributes with these names.
     kind = AsyncConsumer if isinstance(consumer, AsyncConsumer) else Consumer
     outage: Outage | None = kind.outage(consumer)  # type: ignore[arg-type]  # of this kind
-    queues = [each.queue for each in kind.each_queue(consumer)]  # type: ignore[arg-type]  # of this kind
     body = {
         "status": "ok" if outage is None else "unhealthy",
-        "queue": ", ".join(queues),
+        "queue": consumer.queue,
         "consumer": consumer.name,
         "reason": None if outage is None else str(outage),
     }

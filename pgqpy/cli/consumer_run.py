@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 LIBRARIES = {"pgqpy", "psycopg", "psycopg_binary", "psycopg_c", *sys.stdlib_module_names}
 TEXTS = ("queue", "name", "on_error")  # settings whose values are never parsed as numbers
-LISTS = ("queues", "types")
+LISTS = ("types",)
 
 ConsumerClass = type[Consumer] | type[AsyncConsumer]
 

@@ -51,7 +51,7 @@ WRONG_MODE = (
 )
 MODES = {"plain": "plain", "shared": "shared", "lanes": "one with lanes"}
 TOO_MANY = (
-    "{number} workers need {each} connections, and the server has max_connections = {most} for "
+    "{number} workers need {number} connections, and the server has max_connections = {most} for "
     "all: start fewer, or raise that"
 )
 ORDERLY = (0, -signal.SIGTERM)  # exit codes after our SIGTERM; the second one: while it starts
@@ -192,23 +192,20 @@ def supervise(consumer: BaseConsumer, target: Target, commands: Sequence[Sequenc
         kind = type(consumer).__name__
         raise click.ClickException(NOT_SHARED.format(kind=kind, number=number))
     with target.client(any_session=consumer.lease is not None, waits=True) as client:
-        for queue in consumer.queues or [consumer.queue]:
-            client.register_consumer(queue, consumer.name)
-            _check_mode(client, consumer, queue)
+        client.register_consumer(consumer.queue, consumer.name)
+        _check_mode(client, consumer)
         ((most,),) = client.connection.execute("show max_connections")
-    connections = number * max(len(consumer.queues), 1)
-    if connections >= int(most):
-        raise click.ClickException(TOO_MANY.format(number=number, most=most, each=connections))
-    queues = ", ".join(consumer.queues) or consumer.queue
-    name = f"consumer {consumer.name} of queue {queues}"
+    if number >= int(most):
+        raise click.ClickException(TOO_MANY.format(number=number, most=most))
+    name = f"consumer {consumer.name} of queue {consumer.queue}"
     # In the environment, where other users of the machine cannot read a password.
     env = {**os.environ, "PGQPY_DSN": target.dsn} if target.dsn else None
     return asyncio.run(_stop_on_signals(Supervisor(commands, env=env, name=name)))
 
 
-def _check_mode(client: Client, consumer: BaseConsumer, queue: str) -> None:
+def _check_mode(client: Client, consumer: BaseConsumer) -> None:
     """Refuse a consumer that runs in the other mode; the extension pgq has none."""
-    name = consumer.name
+    queue, name = consumer.queue, consumer.name
     with suppress(NotSupported):
         mode = client.get_worker_info(queue, name)[0].mode
         wanted = "shared" if consumer.shared else "plain" if consumer.lanes is None else "lanes"

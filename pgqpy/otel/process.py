@@ -52,8 +52,7 @@ def trace_consumer(
     tracing = ConsumerTracing(tracer_of(tracer_provider), consumer.name, extra, parent=parent)
     # Called by the class: the application may have attributes with these names.
     kind = AsyncConsumer if isinstance(consumer, AsyncConsumer) else Consumer
-    for each in kind.each_queue(consumer):  # type: ignore[arg-type]  # of this kind
-        kind.counts(each).tracing = tracing  # type: ignore[arg-type]  # of this kind
+    kind.counts(consumer).tracing = tracing  # type: ignore[arg-type]  # of this kind
 
 
 class ConsumerTracing:

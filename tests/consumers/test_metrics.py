@@ -16,8 +16,6 @@ from pgqpy.consumers.histogram import Histogram
 from pgqpy.consumers.metrics import expose_metrics
 from pgqpy.records import Event
 from tests.consumers.harness import CONSUMER, QUEUE, private
-from tests.consumers.several import URGENT
-from tests.consumers.several import Two as TwoQueues
 from tests.support.waiting import eventually
 
 OLD = "update pgq.event_template set ev_time = now() - interval '2 hours' where ev_data = 'old'"
@@ -134,19 +132,6 @@ def test_a_consumer_that_is_not_exposed_calls_its_handler_directly(queue, make):
     loop = private(running.consumer, "loop")
     assert loop.process_event == running.consumer.process_event
     assert running.consumer.counts().times is None
-
-
-def test_each_queue_of_a_consumer_has_its_own_lines(queue, make, metrics):
-    two = TwoQueues(queue, make)
-    two.normal.insert("a", "b")
-    two.urgent.insert("c")
-    kind = make.consumer(lambda event: None, queue="", queues=[URGENT, QUEUE])
-    expose_metrics(kind, metrics.registry)
-    make.run(kind)
-    eventually(lambda: (metrics(EVENTS, URGENT), metrics(EVENTS)) == (1, 2))
-    counts = [metrics(f"{name}_count", each) for name in (HANDLER, AGE) for each in (URGENT, QUEUE)]
-    assert counts == [1, 2, 1, 2]
-    assert kind.counts().events == 3
 
 
 def test_two_consumers_of_one_name_are_added_up(queue, make, metrics):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import timedelta
 from enum import Enum
 
@@ -10,7 +11,7 @@ import pytest
 
 from pgqpy.consumers import AsyncConsumer, Consumer, ConsumerSettings
 from pgqpy.consumers.fixed_settings import fix, unfix
-from pgqpy.consumers.settings import SETTINGS
+from pgqpy.consumers.settings import GONE, SETTINGS
 
 
 class Whole(Consumer):
@@ -29,7 +30,7 @@ def test_a_whole_class_is_accepted_with_settings_of_one_instance():
 
 def test_the_settings_are_the_public_attributes():
     assert set(SETTINGS) == {
-        "queue", "queues", "turn_interval", "name", "types", "extras", "transactional", "shared",
+        "queue", "name", "types", "extras", "transactional", "shared",
         "lanes", "dead_interval", "lease", "concurrency", "key", "part_size", "fetch_size",
         "poll_interval", "min_count", "min_interval", "min_lag", "on_error", "max_retries",
         "give_up", "max_attempts", "handler_timeout", "retry_base", "retry_max",
@@ -39,6 +40,15 @@ def test_the_settings_are_the_public_attributes():
 def test_an_unknown_setting_is_refused_by_name():
     with pytest.raises(TypeError, match="Whole has no setting 'fetchsize'"):
         Whole(fetchsize=7)  # type: ignore[call-arg]  # wrong on purpose
+
+
+@pytest.mark.parametrize("gone", GONE)
+def test_a_setting_that_is_gone_is_refused_and_names_what_to_do(gone):
+    words = re.escape(f"{gone} is gone: {GONE[gone]}")
+    with pytest.raises(TypeError, match=words):
+        Whole(None, **{gone: 1})  # type: ignore[arg-type]  # as above
+    with pytest.raises(TypeError, match=words):
+        type("Part", (Whole,), {gone: 1})()
 
 
 @pytest.mark.parametrize(

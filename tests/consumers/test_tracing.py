@@ -11,8 +11,6 @@ from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 import pgqpy
 from pgqpy.otel import trace_consumer
 from tests.consumers.harness import CONSUMER, QUEUE, private
-from tests.consumers.several import URGENT
-from tests.consumers.several import Two as TwoQueues
 from tests.consumers.traced import BATCH, INSERT, PROCESS, insert_with, run
 from tests.support.spans import attributes, links, parent, place
 from tests.support.waiting import eventually
@@ -126,16 +124,6 @@ def test_each_event_has_a_span_of_its_own_which_is_current_in_its_handler(
     for event_id, span in zip(ids, processes, strict=True):
         assert parent(span) == place(inserts[event_id].context)
         assert place(span.context) == current[event_id]
-
-
-def test_each_queue_of_a_consumer_is_traced(queue, make, spans):
-    two = TwoQueues(queue, make)
-    two.normal.insert("a")
-    two.urgent.insert("b")
-    run(make, spans, lambda event: None, queue="", queues=[URGENT, QUEUE])
-    (normal,), (urgent,) = spans.wait(PROCESS), spans.wait(f"process {URGENT}")
-    names = [attributes(span)["messaging.destination.name"] for span in (normal, urgent)]
-    assert names == [QUEUE, URGENT]
 
 
 def test_each_worker_says_who_it_is(queue, make, spans):
