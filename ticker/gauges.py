@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING
 
 from pgqpy.schedule import should_fire
-from pgqpy.ticker.ages import UnknownAges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -98,16 +97,14 @@ OF_CONSUMERS = (CAREFUL_WORKERS, OPEN_BATCHES, OLDEST_BATCH)
 OF_SHARED = (LIVE_WORKERS, DEAD_WORKERS, LEASED_MESSAGES, LAPSED_MESSAGES)
 # A lane counts as a worker while it has a batch. Leases of receive (holder 'receive') and free
 # ranges (holder null) belong to no worker. A subconsumer that no process uses keeps its careful
-# mode for the next process, and does not count. A last move in the future goes before others.
+# mode for the next process, and does not count.
 WORKERS = """
     select queue_name, consumer_name, mode in ('shared', 'lanes') as shared,
         count(*) filter (where part_size is not null
             and (worker is null or alive or current_batch is not null)) as careful,
         count(current_batch) as open,
-        coalesce(extract(epoch from case
-            when min(last_move) filter (where current_batch is not null) < '-1 minute'
-                then min(last_move) filter (where current_batch is not null)
-            else max(last_move) filter (where current_batch is not null) end), 0)::float8 as oldest,
+        coalesce(extract(epoch from max(last_move) filter (where current_batch is not null)),
+            0)::float8 as oldest,
         count(*) filter (where worker is not null and alive
             and holder is distinct from 'receive') as live,
         count(*) filter (where not alive and holder <> 'receive') as dead,
@@ -115,22 +112,17 @@ WORKERS = """
         coalesce(sum(messages) filter (where not alive), 0) as lapsed
     from pgq.get_worker_info() group by 1, 2, 3
 """
-# Queues with an external ticker are not rotated here. If the last rotation lies in the future, the
-# next one is due at once (is_rotation_due), nobody knows since when: UnknownAges counts both.
+# Queues with an external ticker are not rotated here.
 ROTATIONS = """
     select queue_name, queue_ticker_paused, queue_external_ticker,
         extract(epoch from since)::float8 as age,
-        extract(epoch from case when since < '0' then since
-            else greatest(since - queue_rotates_after, '0') end)::float8 as overdue
+        extract(epoch from since - queue_rotates_after)::float8 as overdue
     from pgq.queue cross join lateral (select clock_timestamp() - queue_switch_time as since) s
 """
-# Null for a role that may not see other roles' transactions. A begin in the future goes before
-# others.
+# Null for a role that may not see other roles' transactions.
 OLDEST = """
     select pg_notification_queue_usage(), case when pg_has_role('pg_read_all_stats', 'usage')
-        then coalesce(extract(epoch from clock_timestamp()
-            - case when max(begun) > clock_timestamp() + '1 minute'::interval then max(begun)
-                else min(begun) end), 0)::float8 end
+        then coalesce(extract(epoch from clock_timestamp() - min(begun)), 0)::float8 end
     from (
         select xact_start as begun from pg_stat_activity
         where xact_start is not null and pid <> pg_backend_pid()
@@ -165,14 +157,17 @@ class SizesReader:
         return self._last
 
 
-def read_gauges(
-    client: Client, sizes: SizesReader | None = None, unknown: UnknownAges | None = None
-) -> Reading:
+def read_gauges(client: Client, sizes: SizesReader | None = None) -> Reading:
     """Read the state of every queue and every subscription.
 
-    The cost does not depend on the number of events: counts stop at 10,000.
+    The cost does not depend on the number of events: counts stop at 10,000. No age is negative: the
+    clock may have been ahead when a time was stored.
     """
-    return (unknown or UnknownAges()).count(_read(client, sizes or SizesReader()))
+    reading = _read(client, sizes or SizesReader())
+    return {
+        metric: {labels: max(value, 0) for labels, value in values.items()}
+        for metric, values in reading.items()
+    }
 
 
 def _read(client: Client, sizes: SizesReader) -> Reading:

@@ -19,7 +19,6 @@ from apscheduler.triggers.base import BaseTrigger
 
 from pgqpy import Client, table_locks
 from pgqpy.client.schema_guard import check_schema
-from pgqpy.ticker.ages import UnknownAges
 from pgqpy.ticker.cron import CRON_PERIOD, Cron
 from pgqpy.ticker.gauges import NOTIFY_QUEUE, TICKER_LAG, SizesReader, read_gauges
 from pgqpy.ticker.maintenance import VacuumWarning, maint
@@ -205,7 +204,7 @@ def duties_of(database: Database) -> list[Duty]:
 
     cron = [Duty("cron", fire, CRON_PERIOD, database)] if settings.cron else []
     history = [Duty("history", Client.maint_history, HISTORY_PERIOD, database)]
-    gauges = partial(_read_gauges, database, SizesReader(), UnknownAges())
+    gauges = partial(_read_gauges, database, SizesReader())
     return [
         *cron,
         *(history if settings.history else []),
@@ -214,12 +213,10 @@ def duties_of(database: Database) -> list[Duty]:
     ]
 
 
-def _read_gauges(
-    database: Database, sizes: SizesReader, unknown: UnknownAges, client: Client
-) -> None:
+def _read_gauges(database: Database, sizes: SizesReader, client: Client) -> None:
     report = database.report
     counted = report.counted  # first: a queue created meanwhile is not in the reading
-    reading = read_gauges(client, sizes, unknown)
+    reading = read_gauges(client, sizes)
     report.metrics.readings[report.database] = reading
     report.drop(counted - {queue for (queue,) in reading[TICKER_LAG]})
     report.notify_queue(reading[NOTIFY_QUEUE][()])
