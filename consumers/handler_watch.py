@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 import time
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
-from pgqpy.consumers.hang_timer import timer, tracebacks
+from pgqpy.consumers.hang_timer import timer, write_tracebacks
 from pgqpy.consumers.retry import seconds
 from pgqpy.consumers.settings import key_function
-from pgqpy.log_stream import LogStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -81,7 +79,7 @@ class HandlerWatch:
                 began, what = next(iter(self._running.values()), (time.monotonic(), ""))
                 left = began + self._timeout - time.monotonic()
                 if left <= 0:
-                    timer.set(self, 2 * GRACE)  # for the log and the tracebacks
+                    timer.set(self, 3 * GRACE)  # for the log and the tracebacks
                 elif self._running:
                     self._set_timer(left)
                 elif self._timed:
@@ -98,11 +96,11 @@ class HandlerWatch:
     def _end(self, what: str, ran: float) -> None:
         """End the process, whatever becomes of the log: a handler may hold a lock of it."""
         try:
-            log = threading.Thread(target=self._log, args=(what, ran), daemon=True)
-            with suppress(RuntimeError):  # no thread can be started
-                log.start()
-                log.join(GRACE)
-            LogStream(sys.__stderr__, str).write(tracebacks())
+            for write in (lambda: self._log(what, ran), write_tracebacks):
+                thread = threading.Thread(target=write, daemon=True)
+                with suppress(RuntimeError):  # no thread can be started
+                    thread.start()
+                    thread.join(GRACE)
         finally:
             os._exit(EXIT_CODE)
 

@@ -8,23 +8,19 @@ import threading
 import time
 from contextlib import suppress
 
-from pgqpy.log_stream import open_anew
-
 STDERR = 2  # the file descriptor: sys.stderr may be anything
 
 
 class HangTimer:
     """The one timer of `faulthandler`, which all watches of the process share.
 
-    It ends the process at the earliest time that a watch has set. The tracebacks go to a descriptor
-    of its own, non-blocking where possible, because standard error may have no reader.
+    It ends the process at the earliest time that a watch has set.
     """
 
     def __init__(self) -> None:
         """Set no time yet."""
         self._ends: dict[object, float] = {}  # monotonic seconds, by watch
         self._lock = threading.Lock()
-        self._descriptor: int | None = None
 
     def set(self, watch: object, seconds: float) -> None:
         """End the process in `seconds`, unless the watch calls `set` or `clear` before."""
@@ -51,29 +47,21 @@ class HangTimer:
         self._lock.release()
 
     def after_fork_in_child(self) -> None:
-        """Forget the watches of the parent, and close the descriptor."""
+        """Forget the watches of the parent."""
         self._ends.clear()
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
         self._lock.release()
 
     def _apply(self) -> None:
-        before, self._descriptor = self._descriptor, None
         if self._ends:
-            self._descriptor = open_anew(STDERR)
             left = max(min(self._ends.values()) - time.monotonic(), 0.001)
-            file = STDERR if self._descriptor is None else self._descriptor
             with suppress(RuntimeError):  # no thread can be started
-                faulthandler.dump_traceback_later(left, exit=True, file=file)
+                faulthandler.dump_traceback_later(left, exit=True, file=STDERR)
         else:
             faulthandler.cancel_dump_traceback_later()
-        if before is not None:
-            os.close(before)
 
 
-def tracebacks() -> str:
-    """Return the tracebacks of all threads, the first 64 kB of them.
+def write_tracebacks() -> None:
+    """Write the tracebacks of all threads to standard error, the first 64 kB of them.
 
     faulthandler writes to descriptors only, and with the interpreter's lock held: a pipe that
     nobody reads would stop the whole process.
@@ -83,7 +71,7 @@ def tracebacks() -> str:
     faulthandler.dump_traceback(writer)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
-        return pipe.read().decode(errors="backslashreplace")
+        os.write(STDERR, pipe.read())
 
 
 timer = HangTimer()

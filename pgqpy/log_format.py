@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LEVELS = {
     "debug": logging.DEBUG,
@@ -28,17 +25,3 @@ def renderers(log_format: str) -> list[Any]:
     colors = sys.stderr.isatty()
     plain = structlog.dev.plain_traceback
     return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)]
-
-
-def lost_entries(log_format: str) -> Callable[[int], str]:
-    """Return a function that makes the line which says how many entries were lost."""
-    timestamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
-    processors = [structlog.processors.add_log_level, timestamp, *renderers(log_format)]
-
-    def line(entries: int) -> str:
-        made: Any = {"event": "log entries lost: nobody read the log", "entries": entries}
-        for process in processors:
-            made = process(None, "warning", made)
-        return str(made)
-
-    return line

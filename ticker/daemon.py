@@ -59,7 +59,7 @@ class Ticker:
         """
         labels = session.labels(settings.databases)
         self.settings = settings
-        self.log = logs.make_logger(settings) if log is None else logs.suppress_errors(log)
+        self.log = logs.suppress_errors(log or logs.make_logger(settings))
         self.metrics = TickerMetrics()
         self.hangs = False  # after `stop`: whether a thread still waits for a server
         self._stopping = Event()

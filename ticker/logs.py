@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -9,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import psycopg
 import structlog
 
-from pgqpy.log_format import LEVELS, lost_entries, renderers
-from pgqpy.log_stream import stderr_log
+from pgqpy.log_format import LEVELS, renderers
 from pgqpy.table_locks import TableLocked
 from pgqpy.texts import printable
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from prometheus_client import Counter
     from structlog.typing import FilteringBoundLogger
 
-    from pgqpy.log_stream import LogStream
     from pgqpy.records import StalledInfo
     from pgqpy.ticker.cron import Fired
     from pgqpy.ticker.maintenance import Maintained, Moved
@@ -62,7 +61,7 @@ def make_logger(settings: TickerSettings) -> FilteringBoundLogger:
     Nothing global is configured: the daemon may run inside an application.
     """
     logger: FilteringBoundLogger = structlog.wrap_logger(
-        _Printer(stderr_log(lost_entries(settings.log_format))),
+        structlog.PrintLogger(sys.stderr),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -75,20 +74,8 @@ def make_logger(settings: TickerSettings) -> FilteringBoundLogger:
     return logger
 
 
-class _Printer:
-    """Prints lines. structlog's own one waits for the reader, and raises when it has gone."""
-
-    def __init__(self, stream: LogStream) -> None:
-        self._stream = stream
-
-    def msg(self, message: str) -> None:
-        self._stream.write(f"{message}\n")
-
-    debug = info = warning = error = critical = msg
-
-
 class _Suppressing:
-    """An application's logger without its errors: ticks matter more than the log."""
+    """A logger without its errors, such as of a pipe without a reader: ticks matter more."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log

@@ -20,8 +20,7 @@ from pgqpy.cli.options import split_settings
 from pgqpy.consumers import AsyncConsumer, Consumer
 from pgqpy.consumers.settings import SETTINGS, nearest
 from pgqpy.errors import PgqError
-from pgqpy.log_format import LEVELS, lost_entries, renderers
-from pgqpy.log_stream import LogStream
+from pgqpy.log_format import LEVELS, renderers
 from pgqpy.texts import describe, traceback_text
 
 if TYPE_CHECKING:
@@ -106,8 +105,7 @@ def log_to_stderr(log_format: str, log_level: str) -> None:
             _bound_traceback,
         ],
     )
-    stream = LogStream(sys.stderr, lost_entries(log_format)).replace_stderr()
-    handler = logging.StreamHandler(stream)
+    handler = logging.StreamHandler()
     handler.setFormatter(formatter)
     logging.basicConfig(level=LEVELS[log_level], handlers=[handler])
 

@@ -6,13 +6,13 @@ import os
 import re
 import sys
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 import psycopg
 
 from pgqpy.errors import PgqError
-from pgqpy.log_stream import stderr_log
 from pgqpy.texts import READ_ONLY, escaped, printable
 
 if TYPE_CHECKING:
@@ -162,5 +162,5 @@ def _broken_pipe() -> int:
 
 
 def _say(text: str) -> None:
-    # Standard error may have no reader any more, and the parent process waits for this one's end.
-    stderr_log(str).write(f"{redact(text)}\n")
+    with suppress(OSError):  # standard error may have no reader any more
+        click.echo(redact(text), err=True)

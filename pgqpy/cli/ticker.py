@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
@@ -39,15 +38,11 @@ def run(target: Target, /, dsns: tuple[str, ...], **options: Any) -> int:
 
     Example: pgqpy ticker run --dsn postgresql://localhost/shop --http-port 9187
     """
-    from pgqpy.log_format import lost_entries
-    from pgqpy.log_stream import LogStream
     from pgqpy.ticker import run as run_ticker
     from pgqpy.ticker.settings import TickerSettings
 
     set_options = {name: value for name, value in options.items() if value is not None}
-    settings = TickerSettings(**set_options, **_databases(target, dsns))
-    LogStream(sys.stderr, lost_entries(settings.log_format)).replace_stderr()
-    return run_ticker(settings)
+    return run_ticker(TickerSettings(**set_options, **_databases(target, dsns)))
 
 
 @ticker.command("status")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
+
+import structlog
 
 from pgqpy.ticker import Ticker
 from pgqpy.ticker.settings import TickerSettings
 from tests.support.waiting import eventually
+from tests.ticker.test_mover import delivered
 
 SESSIONS = (
     "select count(*) from pg_stat_activity"
@@ -54,3 +58,26 @@ def test_a_signal_that_another_thread_gets_stops_it(dsn):
     killing.start()
     assert ticker.run() == 0
     killing.join()
+
+
+def test_a_log_that_raises_stops_neither_ticks_nor_moves(dsn, client, connection, queue):
+    def fail(_logger, _method, entry):
+        raise RuntimeError(entry["event"])
+
+    log = structlog.wrap_logger(
+        structlog.testing.CapturingLogger(),
+        processors=[fail],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+    )
+    ticker = Ticker(TickerSettings(dsns=(dsn,)), log=log)
+    ticker.start()
+    try:
+        for delay in (None, 0.01):  # the second time in sessions that follow lost ones
+            client.insert_event("orders", "t", f"delay {delay}", delay=delay)
+            eventually(lambda: f"delay {delay}" in delivered(client))  # noqa: B023  # called at once
+            connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and application_name = 'pgqpy ticker'"
+            )
+    finally:
+        ticker.stop()
