@@ -7,9 +7,11 @@ from collections import Counter
 import psycopg
 from psycopg import errors
 
-from pgqpy.errors import ConnectionFailed
+from pgqpy.errors import ConnectionFailed, WrongTransaction
 
 MOST_LOSSES = 3  # at one event
+EVENT_NOT_FOUND = "PQ004"
+TRANSACTION_ENDED = "2D000"  # PostgreSQL's code for a COMMIT where there must be none
 
 
 def is_a(error: BaseException, kinds: type | tuple[type, ...]) -> bool:
@@ -35,8 +37,22 @@ def is_loss(error: BaseException) -> bool:
     """
     if is_a(error, psycopg.InternalError) and getattr(error, "sqlstate", None) is None:
         return True
+    if is_a(error, ConnectionFailed) and getattr(error, "sqlstate", None) is not None:
+        return False  # it lasts until somebody changes how the consumer connects
     lost = (ConnectionFailed, psycopg.OperationalError, psycopg.InterfaceError)
     return is_a(error, (*lost, errors.ReadOnlySqlTransaction)) and not is_collision(error)
+
+
+def transaction_ended() -> WrongTransaction:
+    """Return the error for a handler that ended the transaction of its batch."""
+    what_to_do = "leave commit and rollback to the consumer; raise an exception to undo an event"
+    text = f"a handler ended the transaction of its batch: {what_to_do}"
+    return WrongTransaction(text, sqlstate=TRANSACTION_ENDED, what_to_do=what_to_do)
+
+
+def is_transaction_ended(error: BaseException) -> bool:
+    """Say whether this is the error of `transaction_ended`."""
+    return is_a(error, WrongTransaction) and getattr(error, "sqlstate", "") == TRANSACTION_ENDED
 
 
 def is_session_lost(error: BaseException) -> bool:

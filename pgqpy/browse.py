@@ -10,7 +10,7 @@ from psycopg import sql
 from psycopg.rows import tuple_row
 
 from pgqpy.calls import read, ticks
-from pgqpy.errors import CorruptQueue, QueueNotFound
+from pgqpy.errors import DatabaseRestored, QueueNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -77,17 +77,17 @@ def find_tick(client: Client, queue: str, up_to: int) -> Cut | None:
 
 
 def find_first(client: Client, queue: str) -> Cut:
-    """Return the first tick that can be read from; QueueNotFound or CorruptQueue without one."""
+    """Return the first tick to read from; QueueNotFound or DatabaseRestored without one."""
     found = _tick(client, FIRST_TICK, queue)
     if found is None:
         if not client.get_queue_info(queue):
             raise QueueNotFound(QueueNotFound.words.format(queue=queue), queue=queue)
-        raise CorruptQueue(f"queue {queue!r} has no tick: pgqpy doctor says more", queue=queue)
+        raise DatabaseRestored(f"queue {queue!r} has no tick: pgqpy doctor says more", queue=queue)
     return found
 
 
 def find_last(client: Client, queue: str) -> Cut:
-    """Return the last tick; QueueNotFound or CorruptQueue without one."""
+    """Return the last tick; QueueNotFound or DatabaseRestored without one."""
     return find_tick(client, queue, NEWEST) or find_first(client, queue)
 
 

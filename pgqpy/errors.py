@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
+UPGRADE = "pip install --upgrade pgqpy"
+
+
 class PgqError(Exception):
-    """The queue refused a call."""
+    """The queue refused a call. `.sqlstate` tells the reason where a class has several."""
 
     what_to_do: ClassVar[str] = ""
 
@@ -41,31 +44,31 @@ class PgqError(Exception):
         self.__dict__.update(data)
 
 
-class QueueNotFound(PgqError):
+class NotFound(PgqError):
+    """There is no such event, tick or cron entry. Data: what identifies it, as `.event_id`.
+
+    `.sqlstate`: PQ004 the batch has no such event, PQ005 the queue has no such tick, PQ023 no cron
+    entry has this name.
+    """
+
+    name: str | None = None  # of the cron entry
+
+
+class QueueNotFound(NotFound):
     """No queue has this name. Data: `.queue`."""
 
     what_to_do = "create it with create_queue"
     words: ClassVar[str] = "no queue {queue!r} in this database"  # used by all who raise it
 
 
-class ConsumerNotFound(PgqError):
+class ConsumerNotFound(NotFound):
     """The consumer is not registered on the queue. Data: `.queue`, `.consumer`."""
 
     what_to_do = "register it with register_consumer"
     words: ClassVar[str] = "consumer {consumer!r} is not registered on queue {queue!r}"
 
 
-class CronNotFound(PgqError):
-    """No cron entry has this name. Data: `.name`."""
-
-    name: str | None = None
-
-
-class BatchNotFound(PgqError):
-    """No open batch has this id. Data: `.batch_id`."""
-
-
-class BatchLost(BatchNotFound):
+class BatchLost(PgqError):
     """No such batch is open, or another session holds it: nothing was finished. Data: `.batch_id`.
 
     Of messages: `.event_id`, and of `client.done(messages)` also `.event_ids`.
@@ -75,20 +78,12 @@ class BatchLost(BatchNotFound):
     event_ids: list[int] | None = None
 
 
-class EventNotFound(PgqError):
-    """The batch has no such event. Data: `.batch_id`, `.event_id`."""
+class QueueRefused(PgqError):
+    """The queue takes no events or no ticks now. Data: `.queue`.
 
-
-class TickNotFound(PgqError):
-    """The queue has no such tick. Data: `.queue`, `.tick_id`."""
-
-
-class InsertDisabled(PgqError):
-    """Inserting into the queue is switched off. Data: `.queue`."""
-
-
-class TransactionLimitExceeded(PgqError):
-    """One transaction inserted more events than the queue allows. Data: `.queue`."""
+    `.sqlstate`: PQ006 inserting is switched off, PQ007 one transaction inserted more events than
+    the queue allows, PQ011 its ticker is paused or external.
+    """
 
 
 class QueueInUse(PgqError):
@@ -101,30 +96,28 @@ class InvalidArgument(PgqError):
     """An argument has a value that is not allowed. Data: `.parameter`."""
 
 
-class UnknownParameter(InvalidArgument):
-    """Queues have no such setting. Data: `.parameter`."""
+class InvalidEvent(PgqError):
+    """The event cannot be stored, or cannot be read because it is too large to be sent.
 
-
-class TickerPaused(PgqError):
-    """The queue takes no ticks here: its ticker is paused or external. Data: `.queue`."""
+    PostgreSQL sends at most 1 GB as one row. Data: `.field`, in `insert_events` also `.index` (from
+    0); of an event that cannot be read: `.batch_id` or `.queue`, `.event_id`.
+    """
 
 
 class DatabaseRestored(PgqError):
-    """Transaction ids ran backwards, as after a restore into another cluster. Data: `.queue`."""
+    """Transaction ids ran backwards, as after a restore into another cluster. Data: `.queue`.
+
+    `.sqlstate`: PQ012, or PQ015 if the tick at a consumer's position does not exist (`.consumer`).
+    """
 
     what_to_do = "run repair_queue"
 
 
-class WrongIsolation(PgqError):
-    """The call needs READ COMMITTED."""
+class WrongTransaction(PgqError):
+    """The call is not possible in this transaction.
 
-
-class InstallRefused(PgqError):
-    """The schema cannot be installed here."""
-
-
-class CorruptQueue(PgqError):
-    """The tick at a consumer's position does not exist. Data: `.queue`, `.consumer`."""
+    `.sqlstate`: PQ013 it needs READ COMMITTED, 2D000 a handler ended the transaction of its batch.
+    """
 
 
 class RangeExpired(PgqError):
@@ -137,78 +130,13 @@ class RangeExpired(PgqError):
     last_tick: int | None = None
 
 
-class SubscriptionMoved(PgqError):
-    """The subscription is not at the expected tick: another program uses the consumer.
-
-    Data: `.queue`, `.consumer`, and its present tick, `.tick_id`.
-    """
-
-    what_to_do = "give each reader a consumer of its own"
-
-
-class ConnectionFailed(PgqError):
-    """The connection to the database failed."""
-
-
-class SchemaMissing(PgqError):
-    """schema pgq is not installed in this database."""
-
-    what_to_do = "run pgqpy schema install"
-
-
-class SchemaReplaced(PgqError):
-    """schema pgq was removed or replaced since this session began."""
-
-    what_to_do = "connect again; stop every process before the schema is dropped"
-
-
-class SchemaTooNew(PgqError):
-    """The database's schema pgq is newer than this pgqpy.
-
-    Data: `.installed`, `.shipped` (version numbers).
-    """
-
-    what_to_do = "upgrade pgqpy"
-    installed: int | None = None
-    shipped: int | None = None
-
-
-class NotSupported(PgqError):
-    """The pgq in this database lacks the function. Data: `.function`."""
-
-
-class InvalidEvent(PgqError):
-    """The event cannot be stored. Data: `.field`, in `insert_events` also `.index` (from 0)."""
-
-
-class WrongEncoding(PgqError):
-    """The connection's client_encoding cannot carry the text of events."""
-
-    what_to_do = "set client_encoding to 'UTF8'"
-
-
-class UnreadableEvent(PgqError):
-    """An event is not valid UTF-8, or too large to be sent.
-
-    Only a database with encoding SQL_ASCII can contain what is not UTF-8. PostgreSQL sends at most
-    1 GB as one row. Data: `.batch_id` or `.queue`, `.event_id`, `.field`.
-    """
-
-
-class PreparedStatementLost(PgqError):
-    """The connection has a new server session, behind a pooler, without prepared statements."""
-
-    what_to_do = (
-        "connect with prepare_threshold=None, through PgBouncer 1.22 or later with "
-        "max_prepared_statements, or directly to the server"
-    )
-
-
 class ConsumerRunning(PgqError):
-    """Another session runs the consumer.
+    """Another program uses the consumer.
 
-    Data: `.queue`, `.consumer`, and the session that holds its lock, or waits for it: `.pid`,
-    `.role`, `.application`, `.address` and `.since`, the start of that session.
+    `.sqlstate` is PQ017 if the subscription is not at the expected tick; its present tick is
+    `.tick_id`. Else another session runs it. Data: `.queue`, `.consumer`, and the session that
+    holds its lock, or waits for it: `.pid`, `.role`, `.application`, `.address` and `.since`, the
+    start of that session.
     """
 
     pid: int | None = None
@@ -233,18 +161,6 @@ class ConsumerDetached(PgqError):
     what_to_do = "see what is left: pgqpy consumer reattach"
 
 
-class TooManyLeases(PgqError):
-    """The consumer has 1,000 leases open. Data: `.queue`, `.consumer`."""
-
-    what_to_do = "finish what was received, or wait until leases end"
-
-
-class TransactionEnded(PgqError):
-    """A handler ended the transaction of its batch."""
-
-    what_to_do = "leave commit and rollback to the consumer; raise an exception to undo an event"
-
-
 class StageLost(PgqError):
     """Some of the stages do not exist any more, so none was committed.
 
@@ -252,19 +168,46 @@ class StageLost(PgqError):
     server that took over in a failover does not have them. Or a task of a repeated epoch opened no
     stage, because the ledger had the epoch, and lost it since then.
 
-    Data: `.queue`.
+    `.sqlstate` is PQ019 if the epoch was committed with other events, or a later one was; nothing
+    was inserted. Data: `.queue`.
     """
 
     what_to_do = "write the epoch again"
 
 
-class EpochChanged(PgqError):
-    """The epoch was committed with other events, or a later one was; nothing was inserted."""
+class SchemaMissing(PgqError):
+    """schema pgq is not installed in this database.
 
-    what_to_do = (
-        "restore the newer checkpoint, or start under a new writer name (Spark: a new "
-        "checkpointLocation)"
-    )
+    Or it is older than pgqpy, or the extension's, and lacks the function. Data: `.function`.
+    """
+
+    what_to_do = "run pgqpy schema install"
+
+
+class SchemaRefused(PgqError):
+    """The schema pgq cannot be installed or used here.
+
+    It is newer than this pgqpy (Data: `.installed`, `.shipped`, version numbers), or another role
+    put code into it that this session must not run (Data: `.object`, the schema or an object in it,
+    and its `.owner`).
+    """
+
+    installed: int | None = None
+    shipped: int | None = None
+    what: str | None = None  # of an owner that is not trusted: the message without what to do
+    object: str | None = None
+    owner: str | None = None
+
+    @classmethod
+    def too_new(cls, installed: int | None, shipped: int) -> SchemaRefused:
+        """Return the error for a schema that is newer than this package."""
+        message = f"the schema pgq here is version {installed}, this pgqpy's {shipped}"
+        data = {"installed": installed, "shipped": shipped, "what_to_do": UPGRADE}
+        return cls(f"{message}: {UPGRADE}", **data)
+
+
+class ConnectionFailed(PgqError):
+    """The connection to the database failed, or cannot carry what pgqpy sends."""
 
 
 class MissingExtra(PgqError):

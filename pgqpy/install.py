@@ -10,10 +10,10 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, tuple_row
 
-from pgqpy.client.schema_owner import UNTRUSTED_OWNER, SchemaNotTrusted, not_trusted
+from pgqpy.client.schema_owner import UNTRUSTED_OWNER, not_trusted
 from pgqpy.cluster_names import read_any_name
 from pgqpy.dependents import foreign_objects
-from pgqpy.errors import InstallRefused, PgqError, SchemaMissing, SchemaTooNew
+from pgqpy.errors import PgqError, SchemaMissing, SchemaRefused
 from pgqpy.manifest import execute_sql, place, preflight_sql, shipped_version
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Status:
     roles: tuple[str, ...]
     missing_roles: tuple[str, ...]
     queues: int
-    untrusted: SchemaNotTrusted | None = None  # set if calls into the schema are not safe
+    untrusted: SchemaRefused | None = None  # set if calls into the schema are not safe
 
     @property
     def state(self) -> str:
@@ -109,14 +109,13 @@ def install(connection: Connection[Any]) -> int:
     It may be repeated, and run by two sessions at once. The connection must be in autocommit mode
     and outside a transaction: the script has its own.
 
-    Raises InstallRefused (extension pgq present, roles missing, right missing), SchemaTooNew,
+    Raises SchemaRefused (extension pgq present, roles missing, right missing, a newer schema),
     InstallFailed (with file and line).
     """
     _check_idle(connection)
     before = status(connection)
     if before.state == "newer":
-        msg = f"the schema pgq here is version {before.installed}, this pgqpy's {before.shipped}"
-        raise SchemaTooNew(msg)
+        raise SchemaRefused.too_new(before.installed, before.shipped)
     try:
         connection.execute(execute_sql(), prepare=False)
     except psycopg.Error as exc:
@@ -173,7 +172,7 @@ def uninstall(
     if an object that is not pgqpy's is in the schema, or depends on it, such as a view on an event
     table; or while a process of pgqpy runs: a call that has begun may go on in another schema pgq.
 
-    Raises SchemaMissing, InstallRefused.
+    Raises SchemaMissing, SchemaRefused.
     """
     _check_idle(connection)
     _check_nobody_runs(connection)
@@ -184,7 +183,7 @@ def uninstall(
             found = status(connection)
             if found.untrusted is not None:
                 connection.execute(preflight_sql().encode())  # raises, and names what is not ours
-                raise InstallRefused(str(found.untrusted))
+                raise SchemaRefused(str(found.untrusted))
             queues = _check_removable(found, force=force)
             connection.execute(preflight_sql().encode())
             if others := foreign_objects(connection):
@@ -192,7 +191,7 @@ def uninstall(
                     "other objects are in the schemas pgq and pgq_coop, or depend on them: "
                     f"{others}; drop them, or move them to another schema"
                 )
-                raise InstallRefused(msg)
+                raise SchemaRefused(msg)
             connection.execute("drop schema pgq, pgq_coop cascade")
     except psycopg.errors.OutOfMemory as exc:  # no room for locks: 50 a queue
         what_to_do = (
@@ -200,7 +199,7 @@ def uninstall(
             "or drop queues one by one first (pgqpy queue drop)"
         )
         msg = f"nothing was dropped: {exc.diag.message_primary}; {what_to_do}"
-        raise InstallRefused(msg) from exc
+        raise SchemaRefused(msg) from exc
     except psycopg.Error as exc:
         raise _explain(exc) from exc
     dropped = tuple(role for role in reversed(ROLES) if roles and _drop_role(connection, role))
@@ -214,22 +213,22 @@ def _check_nobody_runs(connection: Connection[Any]) -> None:
         cursor.execute(RUNNING, [])
         running = [f"{name} (server process {pid})" for name, pid in cursor]
     if running:
-        raise InstallRefused(f"these processes run: {', '.join(running)}; stop them first")
+        raise SchemaRefused(f"these processes run: {', '.join(running)}; stop them first")
 
 
 def _check_removable(found: Status, *, force: bool) -> int:
     if found.state == "extension":
-        raise InstallRefused("the schema pgq belongs to the extension pgq: drop extension pgq")
+        raise SchemaRefused("the schema pgq belongs to the extension pgq: drop extension pgq")
     if found.state == "missing":
         raise SchemaMissing
     if found.state == "foreign":
-        raise InstallRefused("the schema pgq in this database is not pgqpy's: it was left alone")
+        raise SchemaRefused("the schema pgq in this database is not pgqpy's: it was left alone")
     if found.queues and not force:
         msg = (
             f"{found.queues} queue(s) and their events would be lost: "
             "drop the queues first, or uninstall with --force (in Python: force=True)"
         )
-        raise InstallRefused(msg)
+        raise SchemaRefused(msg)
     return found.queues
 
 
@@ -251,7 +250,7 @@ def _check_idle(connection: Connection[Any]) -> None:
     idle = connection.info.transaction_status == TransactionStatus.IDLE
     if not (connection.autocommit and idle):
         msg = "installing needs a connection in autocommit mode, outside a transaction"
-        raise InstallRefused(msg)
+        raise SchemaRefused(msg)
 
 
 def _explain(exc: psycopg.Error) -> PgqError:
@@ -259,9 +258,9 @@ def _explain(exc: psycopg.Error) -> PgqError:
     more = "; ".join(text for text in (exc.diag.message_detail, exc.diag.message_hint) if text)
     text = f"{message}; {more}" if more else message
     if exc.sqlstate == INSTALL_REFUSED:
-        return InstallRefused(text)
+        return SchemaRefused(text)
     if exc.sqlstate == psycopg.errors.InsufficientPrivilege.sqlstate:
-        return InstallRefused(f"{text}; connect as the owner of the database")
+        return SchemaRefused(f"{text}; connect as the owner of the database")
     where = place(exc.diag.statement_position)
     return InstallFailed(f"{where}{text}")
 

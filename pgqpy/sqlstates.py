@@ -16,33 +16,52 @@ if TYPE_CHECKING:
 BY_SQLSTATE: Mapping[str, type[errors.PgqError]] = {
     "PQ001": errors.QueueNotFound,
     "PQ002": errors.ConsumerNotFound,
-    "PQ003": errors.BatchNotFound,
-    "PQ004": errors.EventNotFound,
-    "PQ005": errors.TickNotFound,
-    "PQ006": errors.InsertDisabled,
-    "PQ007": errors.TransactionLimitExceeded,
+    "PQ003": errors.BatchLost,
+    "PQ004": errors.NotFound,  # an event
+    "PQ005": errors.NotFound,  # a tick
+    "PQ006": errors.QueueRefused,  # inserting is off
+    "PQ007": errors.QueueRefused,  # too many events of one transaction
     "PQ008": errors.QueueInUse,
     "PQ009": errors.InvalidArgument,
-    "PQ010": errors.UnknownParameter,
-    "PQ011": errors.TickerPaused,
+    "PQ010": errors.InvalidArgument,  # no such setting
+    "PQ011": errors.QueueRefused,  # the ticker is paused or external
     "PQ012": errors.DatabaseRestored,
-    "PQ013": errors.WrongIsolation,
-    "PQ014": errors.InstallRefused,
-    "PQ015": errors.CorruptQueue,
+    "PQ013": errors.WrongTransaction,  # not READ COMMITTED
+    "PQ014": errors.SchemaRefused,
+    "PQ015": errors.DatabaseRestored,  # the tick at a consumer's position is gone
     "PQ016": errors.RangeExpired,
-    "PQ017": errors.SubscriptionMoved,
+    "PQ017": errors.ConsumerRunning,  # it is not at the expected tick
     "PQ018": errors.StageLost,
-    "PQ019": errors.EpochChanged,
+    "PQ019": errors.StageLost,  # the epoch was committed with other events
     "PQ020": errors.WrongMode,
     "PQ021": errors.ConsumerRunning,
-    "PQ022": errors.TooManyLeases,
-    "PQ023": errors.CronNotFound,
+    "PQ022": errors.PgqError,  # 1,000 leases are open
+    "PQ023": errors.NotFound,  # a cron entry
     "PQ024": errors.ConsumerDetached,
-    "26000": errors.PreparedStatementLost,  # the statement does not exist
-    "42P05": errors.PreparedStatementLost,  # the statement exists already
+    "26000": errors.ConnectionFailed,  # the prepared statement does not exist
+    "42P05": errors.ConnectionFailed,  # it exists already
     # PGQ's extension raises nothing finer: P0001 from its PL/pgSQL, XX000 from its C.
     "P0001": errors.PgqError,
     "XX000": errors.PgqError,
+}
+
+_PREPARED_LOST = (
+    "the connection has a new server session, behind a pooler, without prepared statements: "
+    "connect with prepare_threshold=None, through PgBouncer 1.22 or later with "
+    "max_prepared_statements, or directly to the server"
+)
+
+# What to do, where it is not what the class says. A hint of the server has precedence.
+WHAT_TO_DO: Mapping[str, str] = {
+    "PQ003": "",
+    "PQ013": "begin the transaction with ISOLATION LEVEL READ COMMITTED",
+    "PQ015": "",
+    "PQ017": "give each reader a consumer of its own",
+    "PQ019": "restore the newer checkpoint, or start under a new writer name (Spark: a new "
+    "checkpointLocation)",
+    "PQ022": "finish what was received, or wait until leases end",
+    "26000": _PREPARED_LOST,
+    "42P05": _PREPARED_LOST,
 }
 
 # Raised by a call if the schema or the function does not exist.
@@ -79,9 +98,10 @@ def from_database(
         return found(text, function=function, sqlstate=code, detail=diag.message_detail, **data)
     data = {**data, **_named_ticks(diag.message_detail or "")}
     detail = f" ({diag.message_detail})" if diag.message_detail else ""
-    hint = diag.message_hint or found.what_to_do
-    text = f"{diag.message_primary}{detail}" + (f": {hint}" if hint else "")
-    return found(text, function=function, sqlstate=code, detail=diag.message_detail, **data)
+    what_to_do = diag.message_hint or WHAT_TO_DO.get(code, found.what_to_do)
+    text = f"{diag.message_primary}{detail}" + (f": {what_to_do}" if what_to_do else "")
+    more = {"sqlstate": code, "detail": diag.message_detail, "what_to_do": what_to_do}
+    return found(text, function=function, **more, **data)
 
 
 @contextmanager

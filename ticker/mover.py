@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import psycopg
 
-from pgqpy.errors import PgqError, SchemaReplaced
+from pgqpy.errors import PgqError, SchemaRefused
 from pgqpy.ticker.backoff import Backoff
 from pgqpy.ticker.maintenance import FULL, Moved, retry, warnings_by_queue
 from pgqpy.ticker.periodic import Duty
@@ -72,7 +72,7 @@ class Mover:
             return self._database.health.role == "active"
         try:
             return self._statements.run(NEWS) != [[b"f"]]
-        except (psycopg.Error, SchemaReplaced):
+        except (psycopg.Error, SchemaRefused):
             self._statements = None
             return True  # the round reports it
 

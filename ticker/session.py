@@ -15,9 +15,8 @@ from pgqpy import install
 from pgqpy.client import connect_as_tool
 from pgqpy.client.dsn import connect_parameters
 from pgqpy.client.schema_guard import SchemaGuard
-from pgqpy.client.schema_owner import SchemaNotTrusted
 from pgqpy.client.session_settings import PINNED
-from pgqpy.errors import NotSupported, PgqError, SchemaMissing, SchemaTooNew
+from pgqpy.errors import PgqError, SchemaMissing, SchemaRefused
 from pgqpy.ticker.timing import Timing
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def open_client(
     """Connect in autocommit mode, with SESSION_SETTINGS overridden by `settings`.
 
     The connection string overrides CONNECT_DEFAULTS. With `any_owner`, the caller checks the
-    database before it calls anything. Raises ConnectionFailed, SchemaMissing, SchemaNotTrusted.
+    database before it calls anything. Raises ConnectionFailed, SchemaMissing, SchemaRefused.
     """
     merged = {**SESSION_SETTINGS, **settings}
     return connect_as_tool(dsn, merged, any_owner=any_owner, **CONNECT_DEFAULTS)
@@ -94,7 +93,7 @@ class StandbyServer(PgqError):
 
 
 # Errors that last until an administrator acts, so the database is tried less often.
-REFUSED = (StandbyServer, SchemaMissing, SchemaNotTrusted, SchemaTooNew, NotSupported)
+REFUSED = (StandbyServer, SchemaMissing, SchemaRefused)
 
 
 def check_database(client: Client) -> install.Status:
@@ -113,14 +112,14 @@ def check_database(client: Client) -> install.Status:
     if status.state == "missing":
         raise SchemaMissing
     if status.state == "foreign":
-        raise NotSupported("the schema pgq in this database is not pgqpy's: use another database")
+        raise SchemaRefused("the schema pgq in this database is not pgqpy's: use another database")
     if status.state == "empty":
         msg = "the schema pgq has its tables without their rows: run pgqpy schema status"
         raise SchemaMissing(msg)
     if status.state == "extension":
-        raise NotSupported("this database has the extension pgq: tick it with pgqd")
+        raise SchemaRefused("this database has the extension pgq: tick it with pgqd")
     if status.state == "newer":
-        raise SchemaTooNew(installed=status.installed, shipped=status.shipped)
+        raise SchemaRefused.too_new(status.installed, status.shipped)
     client.runner.guard = SchemaGuard.look(connection)
     return status
 

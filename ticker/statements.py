@@ -10,8 +10,8 @@ import psycopg
 from psycopg.errors import LockNotAvailable, error_from_result
 from psycopg.pq import ConnStatus, ExecStatus
 
-from pgqpy.client.schema_guard import GUARD_FAILED
-from pgqpy.errors import SchemaReplaced
+from pgqpy.client.schema_guard import GUARD_FAILED, REPLACED
+from pgqpy.errors import SchemaRefused
 from pgqpy.selector import Selector
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Statements:
         wait for a synchronous standby, for hours. So ticks are not announced for a while, if that
         lock cannot be had.
 
-        Raises psycopg.Error, as a cursor does, and SchemaReplaced.
+        Raises psycopg.Error, as a cursor does, and SchemaRefused.
         """
         if self._quiet_until is not None and time.monotonic() > self._quiet_until:
             self._quiet_until = None
@@ -186,7 +186,7 @@ class Statements:
             raise psycopg.OperationalError(pgconn.get_error_message())
         error = error_from_result(guarded, "utf-8")
         if isinstance(error, GUARD_FAILED):
-            raise SchemaReplaced from error
+            raise SchemaRefused(REPLACED) from error
         raise error
 
     def _flush(self, pgconn: PGconn) -> None:

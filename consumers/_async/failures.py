@@ -13,7 +13,7 @@ from pgqpy.client import encodings
 from pgqpy.consumers.handlers import ProcessDied
 from pgqpy.consumers.log import logger
 from pgqpy.consumers.retry import wanted_delay
-from pgqpy.errors import NotSupported
+from pgqpy.errors import SchemaMissing
 from pgqpy.records import Failure
 from pgqpy.texts import describe, printable
 
@@ -107,7 +107,7 @@ class AsyncFailures:
     def dead(self, event: Event, why: str | BaseException) -> None:
         """Give the event up, when the failures are written, and log it."""
         if self._session.extension:
-            raise NotSupported(NO_DEAD_EVENTS, function="event_dead")
+            raise SchemaMissing(NO_DEAD_EVENTS, function="event_dead")
         failure = failure_of(why)
         if type(why) is ProcessDied:
             failure = failure._replace(tries=(event.retry or 0) + why.tries)

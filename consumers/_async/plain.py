@@ -15,13 +15,13 @@ from pgqpy.consumers._async.part_reader import AsyncPartReader
 from pgqpy.consumers._async.read_position import AsyncReadPosition
 from pgqpy.consumers._async.session import NO_DISK_WAIT
 from pgqpy.consumers._async.side_by_side import AsyncSideBySide
-from pgqpy.consumers.connection_errors import is_collision
+from pgqpy.consumers.connection_errors import EVENT_NOT_FOUND, is_collision
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
 from pgqpy.consumers.own_task import raise_if_cancelled
 from pgqpy.consumers.parts import InOrderEnd
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.workers import AsyncWorkers
-from pgqpy.errors import BatchLost, EventNotFound, PgqError
+from pgqpy.errors import BatchLost, PgqError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,10 +88,10 @@ class AsyncPlainLoop(AsyncLoop):
                 return await self._finish_and_open_next(self.current)
             if self.stop.is_set:
                 return None
-        except EventNotFound as error:
-            await self.event_not_in_batch(info, error)
         except PgqError as error:
-            if not await self.is_batch_lost(info, error):
+            if error.sqlstate == EVENT_NOT_FOUND:
+                await self.event_not_in_batch(info, error)
+            elif not await self.is_batch_lost(info, error):
                 raise
         except HandlerFailed as failure:
             if self.by_event or self.wants_stop(failure.error):

@@ -17,7 +17,7 @@ from pgqpy.consumers._async.handler_connection import AsyncHandlerConnection
 from pgqpy.consumers.ending import end_connection
 from pgqpy.consumers.own_calls import OwnCalls
 from pgqpy.consumers.waiting import take_notifications
-from pgqpy.errors import ConsumerRunning, QueueNotFound, SchemaTooNew, WrongMode
+from pgqpy.errors import ConsumerRunning, QueueNotFound, SchemaRefused, WrongMode
 from pgqpy.manifest import shipped_version
 from pgqpy.texts import printable
 
@@ -121,7 +121,7 @@ class AsyncSession:
         version = await self.client.schema_version()
         self.extension = version is None
         if version is not None and version > shipped_version():
-            raise SchemaTooNew(installed=version, shipped=shipped_version())
+            raise SchemaRefused.too_new(version, shipped_version())
 
     async def restore_settings(self) -> None:
         """Restore the settings of the role and the database: handlers use the connection now."""

@@ -19,12 +19,17 @@ from pgqpy.client._async import find_unreadable
 from pgqpy.consumers._async import savepoint
 from pgqpy.consumers._async.handler_connection import check_open, ended
 from pgqpy.consumers._async.loop import AsyncLoop
-from pgqpy.consumers.connection_errors import is_a, is_collision, is_loss
+from pgqpy.consumers.connection_errors import (
+    is_collision,
+    is_loss,
+    is_transaction_ended,
+    transaction_ended,
+)
 from pgqpy.consumers.handler_watch import watching
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
 from pgqpy.consumers.own_task import raise_if_cancelled
 from pgqpy.consumers.retry import backoff
-from pgqpy.errors import BatchLost, BatchNotFound, EventNotFound, TransactionEnded, UnreadableEvent
+from pgqpy.errors import BatchLost, InvalidEvent, NotFound
 from pgqpy.texts import describe
 
 if TYPE_CHECKING:
@@ -61,13 +66,13 @@ class AsyncTransactionalLoop(AsyncLoop):
         self.info = self.event = None
         try:
             handled = await self._process_in_transaction()
-        except BatchNotFound as error:
+        except BatchLost as error:
             if self.info is None or not await self.is_batch_lost(self.info, error):
                 raise
             await self._pause()  # a handler that moves its own consumer does so again and again
-        except EventNotFound as error:
+        except NotFound as error:
             await self.event_not_in_batch(self.info, error)
-        except UnreadableEvent as error:
+        except InvalidEvent as error:
             raise await self._find_unreadable(error) or error from error
         except (HandlerFailed, psycopg.Error) as error:
             await self._after_rollback(error)
@@ -168,14 +173,14 @@ class AsyncTransactionalLoop(AsyncLoop):
     async def _send_own(self, *wanted: Call[Any]) -> list[Any]:
         """Send calls of our own in the handlers' transaction; reset role and timeouts.
 
-        Raises TransactionEnded if a handler ended the transaction, and LockNotAvailable after a
+        Raises WrongTransaction if a handler ended the transaction, and LockNotAvailable after a
         while: handlers may wait for locks as long as they like, but a consumer that waits hears no
         `stop`.
         """
         same = savepoint.same_transaction_call(self.session.role, self.session.lock_timeout)
         is_same, *results, _ = await self.send(same, *wanted, savepoint.NO_LOCK_TIMEOUT)
         if not is_same:
-            raise TransactionEnded
+            raise transaction_ended()
         return results
 
     async def _without_savepoint(self, _batch: AsyncOpenBatch, event: Event) -> None:
@@ -187,7 +192,7 @@ class AsyncTransactionalLoop(AsyncLoop):
         except HANDLER_ERRORS as error:
             raise_if_cancelled(error)
             if ended(connection):
-                raise HandlerFailed(TransactionEnded()) from error
+                raise HandlerFailed(transaction_ended()) from error
             raise HandlerFailed(error, collided=connection.collided(error)) from error
 
     async def _with_savepoint(self, batch: AsyncOpenBatch, event: Event) -> None:
@@ -200,7 +205,7 @@ class AsyncTransactionalLoop(AsyncLoop):
             raise HandlerFailed(error)
         batch.failures.judge(event, error)
 
-    async def _find_unreadable(self, error: UnreadableEvent) -> UnreadableEvent | None:
+    async def _find_unreadable(self, error: InvalidEvent) -> InvalidEvent | None:
         """Open the batch once more, and find the event that ended the transaction."""
         async with self.session.connection.transaction(force_rollback=True):
             _, info = await self.open_next()
@@ -227,7 +232,7 @@ class AsyncTransactionalLoop(AsyncLoop):
             text = "the transaction collided with another one %d times in a row, and is repeated"
             logger.log(level, text, self._collisions + 1)
             await self._pause()
-        elif self.info is None or is_a(cause, TransactionEnded) or is_loss(error):
+        elif self.info is None or is_transaction_ended(cause) or is_loss(error):
             raise error
         elif (
             self.by_event

@@ -11,10 +11,10 @@ import psycopg
 from psycopg.pq import PipelineStatus, TransactionStatus
 
 from pgqpy.client.waiting import Bell
-from pgqpy.consumers.connection_errors import is_collision
+from pgqpy.consumers.connection_errors import is_collision, transaction_ended
 from pgqpy.consumers.ending import end_connection
 from pgqpy.consumers.handlers import HANDLER_ERRORS
-from pgqpy.errors import PgqError, TransactionEnded
+from pgqpy.errors import PgqError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,12 +110,12 @@ class HandlerConnection(psycopg.Connection[Any]):
             lent.call_ended = True
 
     def commit(self) -> None:
-        """Raise TransactionEnded: the consumer commits, together with finish_batch."""
-        raise TransactionEnded
+        """Raise WrongTransaction: the consumer commits, together with finish_batch."""
+        raise transaction_ended()
 
     def rollback(self) -> None:
-        """Raise TransactionEnded: to undo an event, raise an exception."""
-        raise TransactionEnded
+        """Raise WrongTransaction: to undo an event, raise an exception."""
+        raise transaction_ended()
 
     def close(self) -> None:
         """Raise PgqError: the batch would be delivered, and the connection closed, for ever."""
@@ -148,7 +148,7 @@ class LentConnection(HandlerConnection):
 
 
 def check_open(connection: HandlerConnection) -> None:
-    """Raise TransactionEnded if no transaction is open, OperationalError if no connection is.
+    """Raise WrongTransaction if no transaction is open, OperationalError if no connection is.
 
     A connection that the handler left busy is closed: nothing else surely ends a COPY or pipeline,
     and the next statement would wait for ever or get the result of another one.
@@ -159,7 +159,7 @@ def check_open(connection: HandlerConnection) -> None:
         end_connection(connection)
         raise psycopg.OperationalError(LEFT_OPEN)
     if ended(connection):
-        raise TransactionEnded
+        raise transaction_ended()
 
 
 def ended(connection: HandlerConnection) -> bool:

@@ -17,6 +17,7 @@ from pgqpy.consumers._sync.parking import Parking
 from pgqpy.consumers._sync.ticker_check import TickerCheck
 from pgqpy.consumers._sync.worker_lock import WorkerLock, limits_of
 from pgqpy.consumers.batch_limits import BatchLimits
+from pgqpy.consumers.connection_errors import EVENT_NOT_FOUND
 from pgqpy.consumers.handler_watch import watched_key, watching
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
 from pgqpy.consumers.parts import UNREAD, list_size, most_failures
@@ -24,7 +25,7 @@ from pgqpy.consumers.retry import backoff, seconds, wanted_delay
 from pgqpy.consumers.settings import handler_name
 from pgqpy.consumers.signs_of_life import HeldBatch
 from pgqpy.consumers.tracing import measuring_batch
-from pgqpy.errors import BatchLost, BatchNotFound, PgqError
+from pgqpy.errors import BatchLost, PgqError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.consumers.status import ConsumerTotals
     from pgqpy.consumers.waiting import Wakeup
-    from pgqpy.errors import EventNotFound
     from pgqpy.records import Batch, Event
 
 logger = logging.getLogger("pgqpy.consumers")
@@ -225,7 +225,7 @@ class Loop:
 
     def is_batch_lost(self, batch: Batch, error: PgqError) -> bool:
         """Say whether `error` means that this consumer lost the batch; log it if so (G5)."""
-        gone = isinstance(error, BatchNotFound)
+        gone = isinstance(error, BatchLost)
         if not gone and self.session.extension and not self.session.lost:
             gone = self.session.runner.run(consume.get_batch_info(batch)) is None
         if gone:
@@ -237,9 +237,10 @@ class Loop:
             self.lock.check(self.session)
         return gone
 
-    def event_not_in_batch(self, batch: Batch | None, error: EventNotFound) -> None:
+    def event_not_in_batch(self, batch: Batch | None, error: PgqError) -> None:
         """Treat a retry of an event that is not in the batch as a failure of process_batch."""
-        if batch is None or self.by_event or self.wants_stop(error):
+        is_event = error.sqlstate == EVENT_NOT_FOUND
+        if batch is None or not is_event or self.by_event or self.wants_stop(error):
             raise error
         self.back_off(batch, error)
 

@@ -4,7 +4,7 @@ A pooler in transaction mode may hide a failover. The worker's connection stays,
 behind it is a standby that lagged. The batch is open on it, but the worker's last writes may be
 missing: a retried event would be lost when the worker finishes the batch. So each transaction that
 writes for a batch, or asks about parked keys, first checks the position. If it is not the expected
-one, the batch is lost (BatchNotFound) and is read again.
+one, the batch is lost (BatchLost) and is read again.
 
 Transactional consumers in parts compare the position too: see transactional_parts.
 """

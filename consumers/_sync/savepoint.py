@@ -8,10 +8,9 @@ from psycopg.errors import InvalidSavepointSpecification, NoActiveSqlTransaction
 
 from pgqpy.calls import Call
 from pgqpy.consumers._sync.handler_connection import check_open
-from pgqpy.consumers.connection_errors import is_a
+from pgqpy.consumers.connection_errors import is_transaction_ended, transaction_ended
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
 from pgqpy.consumers.own_task import raise_if_cancelled
-from pgqpy.errors import TransactionEnded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,7 +111,7 @@ def call_handler(
     except HANDLER_ERRORS as error:
         raise_if_cancelled(error)
         collided = connection.collided(error)
-        if session.lost or collided or is_a(error, TransactionEnded):
+        if session.lost or collided or is_transaction_ended(error):
             raise HandlerFailed(error, collided=collided) from error
         _undo(session)
         return error
@@ -124,4 +123,4 @@ def _undo(session: Session) -> None:
         session.runner.run_all(*UNDO)
         session.runner.forget_prepared()  # the handler may have had a pipeline of its own
     except (InvalidSavepointSpecification, NoActiveSqlTransaction) as error:
-        raise HandlerFailed(TransactionEnded()) from error
+        raise HandlerFailed(transaction_ended()) from error

@@ -10,7 +10,7 @@ from psycopg.rows import tuple_row
 from pgqpy import tick_ranges
 from pgqpy.archive.errors import ArchiveMismatch
 from pgqpy.archive.file_format import Identity, TickTime
-from pgqpy.errors import ConsumerNotFound, QueueNotFound, RangeExpired, TickNotFound
+from pgqpy.errors import ConsumerNotFound, NotFound, QueueNotFound, RangeExpired
 
 if TYPE_CHECKING:
     from typing_extensions import LiteralString
@@ -96,7 +96,7 @@ class ArchiveConsumer(NamedTuple):
             tick = found.first_tick if end is None else end
             try:
                 self.client.register_consumer_at(self.queue, self.name, tick)
-            except (TickNotFound, RangeExpired) as error:
+            except (NotFound, RangeExpired) as error:
                 raise ArchiveMismatch(
                     f"the archive ends at tick {tick}, which queue {self.queue!r} does not keep "
                     "any more: events after it may be gone. Archive to another location",
@@ -123,13 +123,13 @@ class ArchiveConsumer(NamedTuple):
         self.client.connection.execute(DURABLE_COMMITS)
 
     def advance(self, from_tick: int, to_tick: int) -> None:
-        """Move it to the end of a range; SubscriptionMoved if it is not at the range's start."""
+        """Move it to the end of a range; ConsumerRunning if it is not at the range's start."""
         self.client.advance_subscription(self.queue, self.name, from_tick, to_tick)
 
     def choose_range(self, target: int, max_events: int) -> tuple[int, int] | None:
         """Return the next range up to a tick, pinned; None if there is none."""
         for _ in range(PIN_TRIES - 1):
-            with suppress(TickNotFound):
+            with suppress(NotFound):
                 return self._pin_next_range(target, max_events)
         return self._pin_next_range(target, max_events)
 

@@ -36,7 +36,7 @@ def read_range(
     Call it inside a transaction, and read to the end there. A cursor over get_tick_events would
     make the server store all rows before it sends the first one.
 
-    Raises TickNotFound, RangeExpired, DatabaseRestored, UnreadableEvent.
+    Raises NotFound, RangeExpired, DatabaseRestored, InvalidEvent.
     """
     client.connection.execute("set local enable_seqscan = off; set local jit = off")
     wanted, name = ticks.events(queue, from_tick, to_tick), read.cursor_name(to_tick)

@@ -62,7 +62,7 @@ def replay(
         ReplayRefused: another replay is unfinished, this one is done, or another process runs it.
         ArchiveMismatch: the archive is that of another queue or another history.
         ArchiveDamaged: a file cannot be read.
-        ConsumerNotFound, SubscriptionMoved, WrongMode: the consumer takes no such events.
+        ConsumerNotFound, ConsumerRunning, WrongMode: the consumer takes no such events.
         ConsumerDetached: attach it first.
     """
     with tick_ranges.locked_queue(client, options.queue) as queue:

@@ -17,7 +17,7 @@ from pgqpy.client._sync import find_unreadable
 from pgqpy.consumers._sync.lock import RunningLock
 from pgqpy.consumers._sync.session import Session
 from pgqpy.consumers.waiting import Wakeup
-from pgqpy.errors import UnreadableEvent
+from pgqpy.errors import InvalidEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,7 @@ def run_archive(
         ConsumerRunning: another run of this archive is active.
         ArchiveMismatch: the location holds another archive, or the history differs.
         ArchiveDamaged: what was stored is not what was written.
-        QueueNotFound, ConsumerDetached, SubscriptionMoved, UnreadableEvent, ConnectionFailed.
+        QueueNotFound, ConsumerDetached, ConsumerRunning, InvalidEvent, ConnectionFailed.
     """
     session = Session.open(dsn, f"pgqpy archive {options.queue}")
     try:
@@ -139,7 +139,7 @@ class _Run:
         client = self.session.client
         try:
             return write_range(client, own, from_tick, to_tick, spool)
-        except UnreadableEvent as error:  # find the event in a new transaction
+        except InvalidEvent as error:  # find the event in a new transaction
             events = ticks.events(own.queue, from_tick, to_tick)
             found = find_unreadable.find(client.runner, events, error.sqlstate)
             raise found or error from error

@@ -29,7 +29,7 @@ def write_range(
 
     The transaction that reads them ends with the call: no upload holds back vacuum or rotation.
 
-    Raises TickNotFound, RangeExpired, DatabaseRestored, UnreadableEvent.
+    Raises NotFound, RangeExpired, DatabaseRestored, InvalidEvent.
     """
     events = 0
     with client.transaction():

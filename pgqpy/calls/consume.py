@@ -190,7 +190,7 @@ def move_on(batch: Batch) -> Call[bool]:
 
 
 def check_position(batch: Batch, position: int) -> Call[None]:
-    """Raise BatchNotFound unless the batch is open at this position."""
+    """Raise BatchLost unless the batch is open at this position."""
     sql = "select pgq.check_position(%s::bigint, %s::bigint)"
     return batch_call(
         "check_position", sql, batch, position, decode=lambda _rows: None, pgqpy_only=True

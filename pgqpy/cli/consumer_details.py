@@ -10,7 +10,7 @@ from psycopg.rows import dict_row
 from pgqpy import locks
 from pgqpy.calls.filters import describe_filter
 from pgqpy.cli.consumer_stalled import policy_as_text
-from pgqpy.errors import NotSupported
+from pgqpy.errors import SchemaMissing
 from pgqpy.texts import duration
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
     try:
         counts = {row[:2]: row for row in client.get_consumer_counts()}
         found = client.get_worker_info()
-    except NotSupported:  # by the extension pgq
+    except SchemaMissing:  # by the extension pgq
         counts, found = {}, []
     with client.connection.cursor(row_factory=dict_row) as cursor:
         sessions = cursor.execute(locks.RUNNING).fetchall()

@@ -24,7 +24,7 @@ import click
 from pgqpy.cli.failures import FAILED, USAGE
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.signals import STOP_SIGNALS
-from pgqpy.errors import NotSupported
+from pgqpy.errors import SchemaMissing
 from pgqpy.texts import noun
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def supervise(consumer: BaseConsumer, target: Target, commands: Sequence[Sequenc
 def _check_mode(client: Client, consumer: BaseConsumer) -> None:
     """Refuse a consumer that runs in the other mode; the extension pgq has none."""
     queue, name = consumer.queue, consumer.name
-    with suppress(NotSupported):
+    with suppress(SchemaMissing):
         mode = client.get_worker_info(queue, name)[0].mode
         wanted = "shared" if consumer.shared else "plain" if consumer.lanes is None else "lanes"
         if mode in (None, wanted):

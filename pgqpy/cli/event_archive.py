@@ -9,7 +9,7 @@ import click
 
 from pgqpy import archive, browse, tick_ranges
 from pgqpy.cli.output import as_text
-from pgqpy.errors import InvalidArgument, RangeExpired, TickNotFound
+from pgqpy.errors import InvalidArgument, NotFound, RangeExpired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ def oldest(
             return found
         try:
             return found + _from_queue(client, queue, joined, missing, wanted, start)
-        except (RangeExpired, TickNotFound):
+        except (RangeExpired, NotFound):
             if joined.seam <= seam:
                 raise
             seam = joined.seam

@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
-# What to do next, by error class, if the command line has better advice than the server's hint.
+# What to do next, by error class or SQLSTATE, if the command line has better advice than the
+# server's hint.
 REMEDIES = {
     "QueueNotFound": "pgqpy queue list shows the queues, pgqpy queue create adds one",
     "ConsumerNotFound": "pgqpy consumer list shows the consumers, pgqpy consumer register adds one",
     "WrongMode": "run it as what it is (--set shared=true, or --set lanes=N and --set key=COLUMN, "
     "or neither), or, while no process runs it, change what it is: pgqpy consumer set-mode QUEUE "
     "CONSUMER shared (or plain), or pgqpy consumer lanes",
-    "TickNotFound": "pgqpy queue show names the last tick",
-    "InsertDisabled": "pgqpy queue set QUEUE disable_insert=false allows inserts again",
-    "TransactionLimitExceeded": "pgqpy queue set QUEUE per_tx_limit=N raises the limit",
+    "PQ005": "pgqpy queue show names the last tick",
+    "PQ006": "pgqpy queue set QUEUE disable_insert=false allows inserts again",
+    "PQ007": "pgqpy queue set QUEUE per_tx_limit=N raises the limit",
     "QueueInUse": "remove them, or add --force to drop the queue all the same",
-    "CronNotFound": "pgqpy cron list shows the cron entries",
+    "PQ023": "pgqpy cron list shows the cron entries",
     "ConsumerDetached": "pgqpy consumer reattach QUEUE CONSUMER says what is left, and goes on",
-    "TickerPaused": "pgqpy queue set QUEUE ticker_paused=false lets it tick again",
-    "SchemaTooNew": "pip install --upgrade pgqpy",
+    "PQ011": "pgqpy queue set QUEUE ticker_paused=false lets it tick again",
     "InsufficientPrivilege": "have an administrator grant pgq_reader, pgq_writer or pgq_admin",
     "QueryCanceled": "a statement_timeout of this role or database cut it short",
     "LockNotAvailable": "another session holds a lock: end its transaction, "
@@ -103,7 +103,8 @@ def redact(text: str) -> str:
 
 
 def _names(exc: BaseException) -> list[str]:
-    return [kind.__name__ for kind in type(exc).__mro__]
+    names = [kind.__name__ for kind in type(exc).__mro__]
+    return [exc.sqlstate or "", *names] if isinstance(exc, PgqError) else names
 
 
 def _message_and_remedy(exc: BaseException) -> tuple[str, str]:

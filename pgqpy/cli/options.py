@@ -37,7 +37,7 @@ class Target:
 
         A statement fails that waits for a lock for more than LOCK_TIMEOUT, unless `waits`. The
         error names the session that has to end, if a table is locked. With `any_session`, a pooler
-        may share the session. Raises SchemaNotTrusted if another role owns the schema pgq; with
+        may share the session. Raises SchemaRefused if another role owns the schema pgq; with
         `any_owner`, the command checks that itself.
         """
         try:

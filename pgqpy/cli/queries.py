@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import dict_row
 
-from pgqpy.errors import ConsumerNotFound, NotSupported, QueueNotFound
+from pgqpy.errors import ConsumerNotFound, QueueNotFound, SchemaMissing
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -45,7 +45,7 @@ def queue_details(client: Client, name: str) -> dict[str, Any]:
     info = queue_info(client, name)._asdict()
     with client.connection.cursor(row_factory=dict_row) as cursor:
         info |= cursor.execute(SETTINGS, [name]).fetchone() or {}
-    with suppress(NotSupported):  # by the extension pgq
+    with suppress(SchemaMissing):  # by the extension pgq
         for found in client.get_queue_metrics(name):
             info |= found._asdict()
         for counted in client.get_delayed_counts(None):
@@ -69,7 +69,7 @@ def consumers(client: Client, queue: str | None = None) -> list[ConsumerInfo]:
     infos = client.get_consumer_info(queue)
     try:
         workers = client.get_worker_info(queue)
-    except NotSupported:  # by the extension pgq
+    except SchemaMissing:  # by the extension pgq
         return infos
     names = {each[:2] for each in workers if each.worker is None}
     return [info for info in infos if info[:2] in names]

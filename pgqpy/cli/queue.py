@@ -10,7 +10,7 @@ import click
 from pgqpy.cli import complete, queries
 from pgqpy.cli.options import Target, connected, json_option, on_terminal, split_settings
 from pgqpy.cli.output import show_row, show_rows
-from pgqpy.errors import NotSupported, SchemaMissing
+from pgqpy.errors import SchemaMissing
 
 if TYPE_CHECKING:
     from pgqpy import Client
@@ -86,7 +86,7 @@ def drop(target: Target, name: str, *, force: bool) -> None:
 def _ask_to_drop(client: Client, name: str) -> bool:
     consumers = [info.consumer_name for info in queries.consumers(client, name)]
     entries: list[str] = []
-    with suppress(NotSupported, SchemaMissing):  # PGQ's extension or an older schema
+    with suppress(SchemaMissing):  # PGQ's extension or an older schema
         entries = [entry.name for entry in client.get_cron_info() if entry.queue == name]
     if not consumers and not entries:
         return False

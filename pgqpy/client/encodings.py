@@ -6,7 +6,7 @@ import codecs
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgqpy.calls.payload import FIELDS
-from pgqpy.errors import InvalidArgument, InvalidEvent, PgqError, WrongEncoding
+from pgqpy.errors import ConnectionFailed, InvalidArgument, InvalidEvent, PgqError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
+SET_UTF8 = "set client_encoding to 'UTF8'"
 ESCAPE = "send it escaped (json.dumps writes ASCII) or as base64, or use a database in UTF8"
 
 
@@ -37,10 +38,16 @@ def parameter(connection: Connection, name: str) -> str:
     return (connection.pgconn.parameter_status(name.encode()) or b"").decode()
 
 
+def wrong_encoding(**data: object) -> ConnectionFailed:
+    """Return the error for a client_encoding in which a result cannot be sent."""
+    text = f"the connection's client_encoding cannot carry the text of events: {SET_UTF8}"
+    return ConnectionFailed(text, sqlstate="22P05", **data)
+
+
 def check(connection: Connection) -> None:
-    """Raise WrongEncoding where psycopg would return bytes instead of str."""
+    """Raise ConnectionFailed where psycopg would return bytes instead of str."""
     if connection.pgconn.parameter_status(b"client_encoding") == b"SQL_ASCII":
-        raise WrongEncoding
+        raise wrong_encoding()
 
 
 def holds_everything(connection: Connection) -> bool:
@@ -51,7 +58,7 @@ def holds_everything(connection: Connection) -> bool:
 def unstorable(call: Call[Any] | EventSet, error: Exception, connection: Connection) -> PgqError:
     """Return the error for a call with a text that cannot be sent or stored."""
     if isinstance(error, UnicodeEncodeError):
-        encoding, remedy = parameter(connection, "client_encoding"), WrongEncoding.what_to_do
+        encoding, remedy = parameter(connection, "client_encoding"), SET_UTF8
         whose = f"this connection's client_encoding {encoding}"
     else:
         encoding, remedy = parameter(connection, "server_encoding"), ESCAPE
@@ -88,7 +95,7 @@ def not_carried(call: Call[Any] | EventSet, error: Exception, connection: Connec
     is_utf8 = parameter(connection, "client_encoding") == "UTF8"
     if isinstance(error, UnicodeEncodeError) or is_utf8 or _first(texts, server):
         return unstorable(call, error, connection)
-    return WrongEncoding(None, **call.error_data)
+    return wrong_encoding(**call.error_data)
 
 
 class LoadCheck:

@@ -10,7 +10,7 @@ from psycopg.errors import InvalidTextRepresentation
 from pgqpy.calls import Call
 from pgqpy.client.schema_owner import SCHEMA_AND_UNTRUSTED, not_trusted
 from pgqpy.cluster_names import read_any_name
-from pgqpy.errors import SchemaMissing, SchemaReplaced
+from pgqpy.errors import SchemaMissing, SchemaRefused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +35,10 @@ _QUERY = sql.SQL("""
                 end as pg_catalog.int4)
 """)
 GUARD_FAILED = InvalidTextRepresentation
+REPLACED = (
+    "schema pgq was removed or replaced since this session began: "
+    "connect again; stop every process before the schema is dropped"
+)
 
 
 class SchemaGuard:
@@ -46,7 +50,7 @@ class SchemaGuard:
     """
 
     def __init__(self, row: Sequence[Any] | None) -> None:
-        """Take the row of SCHEMA_AND_UNTRUSTED. Raises SchemaMissing, SchemaNotTrusted."""
+        """Take the row of SCHEMA_AND_UNTRUSTED. Raises SchemaMissing, SchemaRefused."""
         schema, *untrusted = row or (None,)
         if schema is None:
             raise SchemaMissing
@@ -57,16 +61,16 @@ class SchemaGuard:
 
     @classmethod
     def look(cls, connection: Connection[Any]) -> SchemaGuard:
-        """Look at the owners of schema pgq. Raises SchemaMissing, SchemaNotTrusted."""
+        """Look at the owners of schema pgq. Raises SchemaMissing, SchemaRefused."""
         cursor = read_any_name(connection.cursor())
         return cls(cursor.execute(SCHEMA_AND_UNTRUSTED).fetchone())
 
 
 def check_schema(client: Client) -> None:
-    """Send the guard by itself, ahead of statements that are no calls. Raises SchemaReplaced."""
+    """Send the guard by itself, ahead of statements that are no calls. Raises SchemaRefused."""
     guard = client.runner.guard
     if guard is not None:
         try:
             client.connection.execute(guard.query.encode())
         except GUARD_FAILED as error:
-            raise SchemaReplaced from error
+            raise SchemaRefused(REPLACED) from error

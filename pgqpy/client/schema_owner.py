@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgqpy.errors import PgqError
+from pgqpy.errors import SchemaRefused
 from pgqpy.texts import printable
 
 if TYPE_CHECKING:
@@ -53,24 +53,13 @@ SCHEMA_AND_UNTRUSTED: LiteralString = f"""
 """  # noqa: S608  # our own query within our own
 
 
-class SchemaNotTrusted(PgqError):
-    """Another role put code into the schema pgq, and this session must not run it.
-
-    Data: `.object`, the schema or an object in it, and its `.owner`.
-    """
-
-    what: str | None = None  # the message without what to do
-    object: str | None = None
-    owner: str | None = None
-
-
 def not_trusted(
     object: str,  # the column's name, as are the others
     owner: str,
     user: str,
     database: str,
     whole: bool,  # noqa: FBT001  # see above
-) -> SchemaNotTrusted:
+) -> SchemaRefused:
     """Return the error for a row of UNTRUSTED_OWNER: it names the owner, and what to do."""
     owned, role = printable(object), printable(owner)
     what = (
@@ -83,6 +72,6 @@ def not_trusted(
         if whole
         else "drop it, or give it to the owner of the schema if you know what it is"
     )
-    return SchemaNotTrusted(
+    return SchemaRefused(
         f"{what}: {remedy}", what=what, what_to_do=remedy, object=object, owner=owner
     )

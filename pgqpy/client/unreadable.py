@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.calls.payload import FIELDS
-from pgqpy.errors import UnreadableEvent
+from pgqpy.errors import InvalidEvent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,12 +54,12 @@ def query(events: EventSet, sqlstate: str | None) -> LiteralString:
     return octets(events)
 
 
-def error(events: EventSet, sqlstate: str | None, row: Sequence[Any]) -> UnreadableEvent | None:
+def error(events: EventSet, sqlstate: str | None, row: Sequence[Any]) -> InvalidEvent | None:
     """Return the error for a row of `query` if its event cannot be read."""
     return (too_large if sqlstate == TOO_LARGE else not_text)(events, row)
 
 
-def too_large(events: EventSet, row: Sequence[Any]) -> UnreadableEvent | None:
+def too_large(events: EventSet, row: Sequence[Any]) -> InvalidEvent | None:
     """Return the error for the id and the size of an event if the server may fail to send it."""
     event_id, size = row
     if (size or 0) < _LARGE:
@@ -68,10 +68,10 @@ def too_large(events: EventSet, row: Sequence[Any]) -> UnreadableEvent | None:
         f"event {event_id} of {events.name} is too large to be sent: its fields have {size} octets "
         "together: delete it from the queue's table, or read its fields one by one"
     )
-    return UnreadableEvent(text, **events.error_data, event_id=event_id, sqlstate=TOO_LARGE)
+    return InvalidEvent(text, **events.error_data, event_id=event_id, sqlstate=TOO_LARGE)
 
 
-def not_text(events: EventSet, row: Sequence[Any]) -> UnreadableEvent | None:
+def not_text(events: EventSet, row: Sequence[Any]) -> InvalidEvent | None:
     """Return the error for a row of `octets` if it is not UTF-8."""
     event_id, *cells = row
     for field, cell in zip(FIELDS, cells, strict=True):
@@ -83,5 +83,5 @@ def not_text(events: EventSet, row: Sequence[Any]) -> UnreadableEvent | None:
                 f"{exc.start}: correct it in the queue's table, or read the events as octets "
                 "(convert_to)"
             )
-            return UnreadableEvent(text, **events.error_data, event_id=event_id, field=field)
+            return InvalidEvent(text, **events.error_data, event_id=event_id, field=field)
     return None

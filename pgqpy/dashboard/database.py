@@ -12,7 +12,7 @@ from pgqpy import Client, table_locks
 from pgqpy.client import connect_as_tool
 from pgqpy.client.schema_guard import check_schema
 from pgqpy.client.session_settings import PINNED
-from pgqpy.errors import SchemaReplaced
+from pgqpy.errors import SchemaRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,7 +83,7 @@ class Database:
             with table_locks.named_locks(asked.client.connection):
                 check_schema(asked.client)
                 return work(asked)
-        except SchemaReplaced:
+        except SchemaRefused:
             asked.client.connection.close()
             raise
         finally:

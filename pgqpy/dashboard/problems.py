@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from pgqpy.errors import (
-    ConsumerNotFound,
     ConsumerRunning,
     InvalidArgument,
+    NotFound,
     PgqError,
-    QueueNotFound,
     RangeExpired,
-    SubscriptionMoved,
-    TickNotFound,
     WrongMode,
 )
 from pgqpy.texts import describe, error_text
@@ -36,11 +33,11 @@ def explain(exc: Exception) -> tuple[HTTPStatus, str]:
     """Return the status and the text of an error, for the browser."""
     known: tuple[tuple[Any, HTTPStatus, Callable[[Exception], str]], ...] = (
         (
-            (QueueNotFound, ConsumerNotFound, TickNotFound, RangeExpired),
+            (NotFound, RangeExpired),
             HTTPStatus.NOT_FOUND,
             error_text,
         ),
-        ((SubscriptionMoved, WrongMode, ConsumerRunning), HTTPStatus.CONFLICT, error_text),
+        ((WrongMode, ConsumerRunning), HTTPStatus.CONFLICT, error_text),
         (InvalidArgument, HTTPStatus.BAD_REQUEST, error_text),
         (
             psycopg.errors.InsufficientPrivilege,

@@ -33,7 +33,7 @@ def open_database(
 ) -> Iterator[DemoDatabase]:
     """Start a PostgreSQL (None), or use a running one; remove what is the demo's at the end.
 
-    Raises MissingExtra, ConnectionFailed; RunFailed or InstallRefused if the demo cannot run there.
+    Raises MissingExtra, ConnectionFailed; RunFailed or SchemaRefused if the demo cannot run there.
     """
     pgbench = "" if dsn is None else find_pgbench()
     with (

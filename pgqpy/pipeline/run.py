@@ -22,7 +22,7 @@ def run_pipeline(options: PipelineOptions, dsn: str, say: Callable[[str], None])
 
     Raises:
         MissingExtra: a package of the extra `spark` or Java is missing or too old.
-        NotSupported: the environment or the master asks for Spark Connect.
+        InvalidArgument: the environment or the master asks for Spark Connect.
         InvalidArgument: the schema is not a valid DDL text.
         QueueNotFound: no queue has this name.
         ConnectionFailed: the first connection failed. After a later loss the pipeline reconnects.

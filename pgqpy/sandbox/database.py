@@ -76,7 +76,7 @@ def existing_database(
 ) -> Iterator[Database]:
     """Use a running server: make the contents, remove them at the end.
 
-    Raises ConnectionFailed; RunFailed or InstallRefused if that is impossible there.
+    Raises ConnectionFailed; RunFailed or SchemaRefused if that is impossible there.
     """
     resolved = _resolve(dsn, contents)
     folder = TemporaryDirectory(prefix=f"pgqpy-{contents.command}-")

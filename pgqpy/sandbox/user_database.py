@@ -9,7 +9,7 @@ from psycopg import sql
 
 from pgqpy import locks
 from pgqpy.client import connect_as_tool
-from pgqpy.errors import InstallRefused, QueueNotFound
+from pgqpy.errors import QueueNotFound, SchemaRefused
 from pgqpy.install import Status, install, status, uninstall
 from pgqpy.sandbox.abort import RunFailed
 
@@ -134,7 +134,7 @@ def _restore(dsn: str, contents: Contents, before: Status, say: Say) -> None:
 def _uninstall(connection: Connection[Any], before: Status, say: Say) -> None:
     try:
         uninstall(connection, roles=len(before.roles) == 0)
-    except InstallRefused as exc:
+    except SchemaRefused as exc:
         say(f"the schema pgq stays: {exc}")
     else:
         say("the schema pgq is removed")

@@ -15,7 +15,7 @@ from tenacity import (
 )
 
 from pgqpy.client import connect_as_tool
-from pgqpy.errors import ConnectionFailed, NotSupported, SchemaMissing
+from pgqpy.errors import ConnectionFailed, SchemaMissing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,10 +103,10 @@ def _may_pass(error: BaseException) -> bool:
 
 
 def check_schema(client: Client) -> None:
-    """Raise SchemaMissing if the schema pgq is too old, NotSupported if it is the extension's."""
+    """Raise SchemaMissing if the schema pgq is too old, or the extension's."""
     version = client.schema_version()
     if version is None:
-        raise NotSupported(
+        raise SchemaMissing(
             "the extension pgq in this database lacks what Spark needs: pgqpy's schema has it",
             function="tick_event_sql",
         )

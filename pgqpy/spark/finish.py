@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from pgqpy import tick_ranges
-from pgqpy.errors import ConsumerNotFound, InvalidArgument, TickNotFound
+from pgqpy.errors import ConsumerNotFound, InvalidArgument, NotFound
 from pgqpy.spark.connections import connect_planner
 from pgqpy.spark.database import Database
 from pgqpy.spark.source.offsets import Offset
@@ -41,7 +41,7 @@ def finish(
     Raises:
         ConsumerRunning: the query, or another one of this consumer, is still running.
         ConsumerNotFound, QueueNotFound: the consumer or the queue was dropped.
-        SubscriptionMoved: another program moved the consumer.
+        ConsumerRunning: another program moved the consumer.
         InvalidArgument: `checkpoint` is no checkpoint.
 
         query.awaitTermination()
@@ -91,11 +91,12 @@ def _advance(database: Database, end: Offset) -> int:
             raise ConsumerNotFound(queue=queue, consumer=end.consumer)
         times = tick_ranges.find_tick_times(client, end.queue_id, end.tick)
         if times.get(end.tick, end.time) != end.time:
-            raise TickNotFound(
+            raise NotFound(
                 f"queue {queue!r} has lost tick {end.tick}, where the query was at {end.time}: "
                 "start the query again, and it says how to go on",
                 queue=queue,
                 tick_id=end.tick,
+                sqlstate="PQ005",
             )
         if position.tick < end.tick:
             client.advance_subscription(queue, end.consumer, position.tick, end.tick)

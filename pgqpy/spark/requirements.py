@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 
-from pgqpy.errors import MissingExtra, NotSupported
+from pgqpy.errors import InvalidArgument, MissingExtra
 
 PYSPARK = (4, 2)  # the first with read limits and Trigger.AvailableNow for Python sources
 OTHERS = ("pyarrow", "numpy", "adbc-driver-manager", "adbc-driver-postgresql")
@@ -43,12 +43,12 @@ def check_java() -> None:
 
 
 def check_classic(master: str | None = None) -> None:
-    """Raise NotSupported if the environment or the master selects Spark Connect."""
+    """Raise InvalidArgument if the environment or the master selects Spark Connect."""
     asks = [name for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED") if name in os.environ]
     if (master or "").startswith("sc://"):
         asks.append(f"--master {master}")
     if asks:
-        raise NotSupported(
+        raise InvalidArgument(
             f"the pipeline needs a classic Spark session, and {asks[0]} asks for Spark Connect: "
             "leave it out, and name a master (local[*], spark://…) or run it by spark-submit"
         )

@@ -13,7 +13,7 @@ from psycopg.rows import dict_row
 
 from pgqpy import locks
 from pgqpy.cluster_names import read_any_name
-from pgqpy.errors import NotSupported, SchemaMissing
+from pgqpy.errors import SchemaMissing
 from pgqpy.watch.snapshot import COUNTED
 
 if TYPE_CHECKING:
@@ -65,7 +65,6 @@ UNKNOWN = (  # this role may not see it, or the schema is older, or the extensio
     errors.InsufficientPrivilege,
     errors.UndefinedFunction,
     errors.UndefinedTable,
-    NotSupported,
     SchemaMissing,
 )
 

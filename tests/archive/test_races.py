@@ -87,7 +87,7 @@ def test_it_is_moved_back(shop: Shop, storing: Callable[[int], Any]) -> None:
 
 def test_a_seek_is_refused(shop: Shop, storing: Callable[[int], Any]) -> None:
     with storing(0):
-        with pytest.raises(pgqpy.SubscriptionMoved):
+        with pytest.raises(pgqpy.ConsumerRunning):
             shop.client.seek_consumer("orders", "archive", "beginning")
         (skipped,) = shop.client.skip_event("orders", "archive", [newest(shop)])
         assert skipped.state == "by ticks"

@@ -108,7 +108,7 @@ def test_an_event_that_is_no_text_stops_the_run_and_keeps_the_events(
         )
         shop.tick()
         with pytest.raises(
-            pgqpy.UnreadableEvent, match=r"event \d+ of queue .orders.: its data is not UTF-8"
+            pgqpy.InvalidEvent, match=r"event \d+ of queue .orders.: its data is not UTF-8"
         ):
             shop.run()
         assert shop.position == before

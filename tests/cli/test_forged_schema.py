@@ -172,7 +172,7 @@ class Async(AsyncConsumer):
 def test_what_runs_for_long(
     dsn: str, connection: Connection, before: int, start: Callable[[str], Any]
 ) -> None:
-    with pytest.raises(pgqpy.SchemaNotTrusted, match="drop the schema") as caught:
+    with pytest.raises(pgqpy.SchemaRefused, match="drop the schema") as caught:
         start(dsn)
     assert (caught.value.object, caught.value.owner) == ("schema pgq", FORGER)
     assert calls(connection) == before

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from pgqpy import InvalidArgument, QueueInUse, QueueNotFound, UnknownParameter
+from pgqpy import InvalidArgument, QueueInUse, QueueNotFound
 from pgqpy.records import ConsumerInfo, QueueInfo
 from tests.client.either import sql
+from tests.support.sqlstates import refused
 
 
 async def test_create_says_whether_it_was_new(either: Any) -> None:
@@ -86,7 +87,7 @@ async def test_setting_takes_sql_text_or_the_python_value(
 
 
 async def test_unknown_setting_is_refused_by_name(orders: Any) -> None:
-    with pytest.raises(UnknownParameter) as caught:
+    with refused("PQ010") as caught:
         await orders.set_queue_config("orders", "colour", "red")
     assert caught.value.parameter == "colour"
     assert "colour" in str(caught.value)

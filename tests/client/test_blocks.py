@@ -113,7 +113,7 @@ async def test_messages_are_not_done_after_their_transaction_was_rolled_back(
                 await asyncio.gather(*map(handle, messages))
         await wait_for_tasks()
         for message in messages:
-            await message.done()  # raises EventNotFound if it was done before
+            await message.done()  # raises NotFound if it was done before
 
 
 OVERTAKEN: dict[str, Callable[[pgqpy.Client], object]] = {

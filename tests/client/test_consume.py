@@ -14,16 +14,14 @@ import pytest
 from pgqpy import (
     Batch,
     BatchLost,
-    BatchNotFound,
     ConsumerNotFound,
-    EventNotFound,
     InvalidArgument,
     QueueNotFound,
-    TickNotFound,
 )
 from pgqpy.records import BatchInfo
 from tests.client.conftest import next_batch
 from tests.client.either import sql
+from tests.support.sqlstates import refused
 
 
 async def events_of(client: Any, batch: Any, **kwargs: Any) -> list[Any]:
@@ -62,7 +60,7 @@ async def test_register_at_a_tick_sees_what_came_after_it(orders: Any) -> None:
 
 
 async def test_register_at_a_tick_that_is_not_there(orders: Any) -> None:
-    with pytest.raises(TickNotFound) as caught:
+    with refused("PQ005") as caught:
         await orders.register_consumer_at("orders", "late", 4711)
     assert caught.value.tick_id == 4711
     assert await orders.register_consumer_at("orders", "late", None) == 1
@@ -178,7 +176,7 @@ async def test_batch_finished_twice_is_lost(orders: Any) -> None:
     with pytest.raises(BatchLost) as caught:
         await orders.finish_batch(batch)
     assert caught.value.batch_id == batch.id
-    assert isinstance(caught.value, BatchNotFound)
+    assert isinstance(caught.value, BatchLost)
 
 
 async def test_the_error_of_a_batch_that_never_was_names_no_holder_for_sure(orders: Any) -> None:
@@ -227,7 +225,7 @@ async def test_event_retry_waits_for_a_span_and_a_moment(orders: Any) -> None:
 async def test_event_retry_of_an_event_that_is_not_in_the_batch(orders: Any) -> None:
     await orders.insert_event("orders", "t", "d")
     batch = await next_batch(orders)
-    with pytest.raises(EventNotFound) as caught:
+    with refused("PQ004") as caught:
         await orders.event_retry(batch, 4711, 1)
     assert (caught.value.batch_id, caught.value.event_id) == (batch.id, 4711)
 
@@ -245,7 +243,7 @@ async def test_retries_of_a_batch_that_is_gone(orders: Any) -> None:
         lambda: events_of(orders, batch),
         lambda: events_of(orders, batch.id),
     ):
-        with pytest.raises(BatchNotFound) as caught:
+        with pytest.raises(BatchLost) as caught:
             await call()
         assert caught.value.batch_id == batch.id
         assert caught.value.sqlstate == "PQ003"

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from pgqpy import ConsumerNotFound, Event, EventNotFound, InvalidArgument
+from pgqpy import ConsumerNotFound, Event, InvalidArgument
 from pgqpy.calls.failure import LONGEST_TRACEBACK
 from pgqpy.records import ConsumerCounts, DeadEvent, Failure
 from tests.client.conftest import next_batch
 from tests.client.either import sql
+from tests.support.sqlstates import refused
 
 
 async def opened(client: Any, count: int) -> tuple[Any, list[Event]]:
@@ -81,7 +82,7 @@ async def test_one_foreign_event_and_none_is_retried(orders: Any) -> None:
         lambda: orders.event_retry_many(batch, [(events[0], 1), (foreign, 1)]),
         lambda: orders.event_dead(batch, [(events[0], "a"), (foreign, "b")]),
     ):
-        with pytest.raises(EventNotFound) as caught:
+        with refused("PQ004") as caught:
             await call()
         assert caught.value.batch_id == batch.id
     assert await sql(orders, "select count(*) from pgq.retry_queue") == [(0,)]

@@ -9,7 +9,7 @@ import pytest
 
 import pgqpy
 from pgqpy import Client
-from pgqpy.errors import InvalidArgument, InvalidEvent, UnreadableEvent, WrongEncoding
+from pgqpy.errors import ConnectionFailed, InvalidArgument, InvalidEvent
 from tests.support.databases import encoded_database
 
 if TYPE_CHECKING:
@@ -99,10 +99,10 @@ def test_what_the_connection_lacks_is_named_with_its_encoding(
     assert batch is not None
     ticks = ("orders", batch.prev_tick_id, batch.tick_id)
     for fetch_size in (1000, 1):
-        with pytest.raises(WrongEncoding, match="set client_encoding to 'UTF8'") as wrong:
+        with pytest.raises(ConnectionFailed, match="set client_encoding to 'UTF8'") as wrong:
             list(rider.get_batch_events(batch, fetch_size=fetch_size))
         assert wrong.value.batch_id == batch.id
-        with pytest.raises(WrongEncoding, match="set client_encoding to 'UTF8'") as wrong:
+        with pytest.raises(ConnectionFailed, match="set client_encoding to 'UTF8'") as wrong:
             list(rider.get_tick_events(*ticks, fetch_size=fetch_size))
         assert wrong.value.queue == "orders"
     with pytest.raises(InvalidArgument, match="client_encoding LATIN1 lacks") as refused:
@@ -117,7 +117,7 @@ def test_message_that_the_connection_lacks_is_not_leased_and_its_encoding_is_nam
     queue.register_consumer("orders", "mails")
     queue.insert_event("orders", "test", "€")
     queue.tick_queue("orders")
-    with pytest.raises(WrongEncoding, match="set client_encoding to 'UTF8'") as wrong:
+    with pytest.raises(ConnectionFailed, match="set client_encoding to 'UTF8'") as wrong:
         rider.receive("orders", "mails", wait=0)
     assert (wrong.value.queue, wrong.value.consumer) == ("orders", "mails")
     with pytest.raises(InvalidArgument, match="client_encoding LATIN1 lacks") as refused:
@@ -135,7 +135,7 @@ def test_a_connection_that_returns_bytes_is_refused_with_what_to_set(
         lambda: rider.next_batch("orders", "billing"),
         lambda: rider.receive("orders", "c"),
     ):
-        with pytest.raises(WrongEncoding, match="set client_encoding to 'UTF8'"):
+        with pytest.raises(ConnectionFailed, match="set client_encoding to 'UTF8'"):
             call()
     rider.connection.execute("set client_encoding to 'UTF8'")
     assert rider.next_batch("orders", "billing") is None
@@ -158,12 +158,12 @@ def test_what_is_no_text_in_a_database_in_sql_ascii_is_named_by_its_event(
         client.tick_queue("orders")
         batch = client.next_batch("orders", "billing")
         assert batch is not None
-        with pytest.raises(UnreadableEvent, match="data is not UTF-8 at byte 1") as caught:
+        with pytest.raises(InvalidEvent, match="data is not UTF-8 at byte 1") as caught:
             list(client.get_batch_events(batch, fetch_size=fetch_size))
         assert (caught.value.event_id,) == row
         assert (caught.value.batch_id, caught.value.field) == (batch.id, "data")
         ticks = ("orders", batch.prev_tick_id, batch.tick_id)
-        with pytest.raises(UnreadableEvent, match="of queue 'orders': its data is not") as caught:
+        with pytest.raises(InvalidEvent, match="of queue 'orders': its data is not") as caught:
             list(client.get_tick_events(*ticks, fetch_size=fetch_size))
         assert (caught.value.event_id,) == row
         assert (caught.value.queue, caught.value.field) == ("orders", "data")
@@ -178,7 +178,7 @@ def test_message_that_is_no_text_is_named_and_nothing_is_leased(ascii_dsn: str) 
         row = client.connection.execute(NOT_UTF8.replace("orders", "letters")).fetchone()
         client.tick_queue("letters")
         for _ in range(2):
-            with pytest.raises(UnreadableEvent, match="'letters': its data is not UTF") as caught:
+            with pytest.raises(InvalidEvent, match="'letters': its data is not UTF") as caught:
                 client.receive("letters", "mails", wait=0)
             assert (caught.value.event_id,) == row
             assert (caught.value.queue, caught.value.field) == ("letters", "data")

@@ -130,10 +130,10 @@ def test_message_that_cannot_be_finished_does_not_stop_others(
         query = "select pgq.finish_events(%s, array[%s]::bigint[])"
         bad = others.pop()
         connection.execute(query, [bad.batch_id, bad.event.id])
-        expected = errors.EventNotFound
+        expected = errors.NotFound
     else:
         bad = others[0]
-        expected = errors.EventNotFound
+        expected = errors.NotFound
     with locked(connect(), first):
         calls = [threads.submit(first.done)]
         wait_until_blocked(connection, queue.connection.info.backend_pid)
@@ -213,7 +213,7 @@ async def test_several_messages_are_done_in_one_statement(
             raise RuntimeError("undo")
     await done(orders, *one, *other, *one)
     assert counts == [4, 4]
-    with pytest.raises(errors.EventNotFound, match="was finished before"):
+    with pytest.raises(errors.NotFound, match="was finished before"):
         await done(orders, one[0])
     (last,) = await orders.receive("orders", "billing", wait=0)
     assert last.event.data == "5"

@@ -8,7 +8,7 @@ import pytest
 import pgqpy
 from pgqpy.calls import read
 from pgqpy.client import unreadable
-from pgqpy.errors import UnreadableEvent
+from pgqpy.errors import InvalidEvent
 
 LIMIT_REACHED = """
     create or replace function pgq.get_batch_events(
@@ -42,5 +42,5 @@ def test_only_an_event_of_256_megabytes_or_more_can_be_too_large() -> None:
     assert unreadable.too_large(events, (3, None)) is None
     assert unreadable.too_large(events, (3, (256 << 20) - 1)) is None
     found = unreadable.too_large(events, (3, 256 << 20))
-    assert isinstance(found, UnreadableEvent)
+    assert isinstance(found, InvalidEvent)
     assert (found.batch_id, found.event_id, found.sqlstate) == (7, 3, "54000")

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from pgqpy import InvalidArgument, QueueNotFound, TickerPaused, WrongIsolation
+from pgqpy import InvalidArgument, QueueNotFound
 from pgqpy.records import MaintOperation, Tick
 from tests.client.either import sql
+from tests.support.sqlstates import refused
 
 
 async def test_ticker_ticks_by_the_queues_settings(orders: Any) -> None:
@@ -38,7 +39,7 @@ async def test_ticker_of_an_unknown_queue(either: Any) -> None:
 
 async def test_paused_queue_takes_no_ticks(orders: Any) -> None:
     await orders.set_queue_config("orders", "ticker_paused", True)
-    with pytest.raises(TickerPaused):
+    with refused("PQ011"):
         await orders.ticker("orders")
     assert await orders.tick_queue("orders") is None
     assert await sql(orders, "select * from pgq.ticker_activity()") == []
@@ -52,7 +53,7 @@ async def test_external_tick_is_stored(orders: Any) -> None:
     (info,) = await orders.get_queue_info("orders")
     assert info.last_tick_id == 100
     await orders.set_queue_config("orders", "external_ticker", False)
-    with pytest.raises(TickerPaused):
+    with refused("PQ011"):
         await orders.ticker("orders", 101, now, 5001)
 
 
@@ -72,7 +73,7 @@ async def test_tick_queue_returns_tick_and_snapshot(orders: Any) -> None:
 
 
 async def test_tick_in_the_wrong_isolation_is_refused(orders: Any) -> None:
-    with pytest.raises(WrongIsolation):
+    with refused("PQ013"):
         async with orders.transaction():
             await sql(orders, "set transaction isolation level repeatable read")
             await orders.tick_queue("orders")

@@ -13,6 +13,7 @@ from psycopg.errors import DivisionByZero, InFailedSqlTransaction, UndefinedTabl
 from pgqpy import errors
 from tests.client.either import sql
 from tests.client.test_receive import filled, finish, receive
+from tests.support.sqlstates import refused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -47,7 +48,7 @@ async def test_message_finished_in_a_pipeline_stays_finished(
             assert connection.execute(OPEN).fetchone() == (0,)
             await sql(orders, "select 1 / 0")
     assert connection.execute(OPEN).fetchone() == (0,)
-    with pytest.raises(errors.EventNotFound):
+    with refused("PQ004"):
         await finish(message)
 
 

@@ -10,14 +10,13 @@ import pytest
 
 import pgqpy
 from pgqpy import (
-    InsertDisabled,
     InvalidArgument,
     InvalidEvent,
     QueueNotFound,
-    TransactionLimitExceeded,
 )
 from tests.client.conftest import next_batch
 from tests.client.either import sql
+from tests.support.sqlstates import refused
 
 
 async def test_insert_event_returns_ids_that_grow(orders: Any, inserted: Any) -> None:
@@ -103,14 +102,14 @@ async def test_disabled_queue_refuses(orders: Any) -> None:
         lambda: orders.insert_event("orders", "t", "d"),
         lambda: orders.insert_events("orders", [("t", "d")]),
     ):
-        with pytest.raises(InsertDisabled) as caught:
+        with refused("PQ006") as caught:
             await insert()
         assert caught.value.queue == "orders"
 
 
 async def test_transaction_limit(orders: Any) -> None:
     await orders.set_queue_config("orders", "per_tx_limit", 1)
-    with pytest.raises(TransactionLimitExceeded):
+    with refused("PQ007"):
         async with orders.transaction():
             await orders.insert_event("orders", "t", "1")
             await orders.insert_event("orders", "t", "2")

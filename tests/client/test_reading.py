@@ -13,7 +13,7 @@ import pytest
 from psycopg.types.numeric import Int8BinaryLoader
 
 import pgqpy
-from pgqpy import BatchNotFound, Event, InvalidArgument
+from pgqpy import BatchLost, Event, InvalidArgument
 from tests.client.conftest import next_batch
 from tests.client.either import sql
 
@@ -127,9 +127,9 @@ async def test_absurd_fetch_size_is_refused_or_taken_as_one(orders: Any, fetch_s
 
 
 async def test_unknown_batch(orders: Any) -> None:
-    with pytest.raises(BatchNotFound):
+    with pytest.raises(BatchLost):
         await data_of(orders, 4711)
-    with pytest.raises(BatchNotFound):
+    with pytest.raises(BatchLost):
         async with orders.transaction():
             await data_of(orders, 4711)
 

@@ -39,7 +39,7 @@ async def test_message_has_its_event_and_is_done_once(orders: Any) -> None:
     assert one.event.time.utcoffset().total_seconds() == 0
     assert "attempt=1" in repr(one)
     await finish(one)
-    with pytest.raises(errors.EventNotFound, match=r"event \d+ was finished before"):
+    with pytest.raises(errors.NotFound, match=r"event \d+ was finished before"):
         await finish(one)
     await finish(other)
     assert await receive(orders) == []

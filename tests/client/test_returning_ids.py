@@ -8,9 +8,10 @@ import psycopg
 import pytest
 
 import pgqpy
-from pgqpy import InvalidEvent, QueueNotFound, TransactionLimitExceeded, connect_async
+from pgqpy import InvalidEvent, QueueNotFound, connect_async
 from pgqpy.calls import arrays
 from tests.client.test_insert_events import Order
+from tests.support.sqlstates import refused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -69,7 +70,7 @@ async def test_bad_event_is_named_and_nothing_is_inserted(orders: Any, inserted:
 @pytest.mark.usefixtures("_small")
 async def test_limit_of_a_transaction_holds(orders: Any, inserted: Any) -> None:
     await orders.set_queue_config("orders", "per_tx_limit", 4)
-    with pytest.raises(TransactionLimitExceeded):
+    with refused("PQ007"):
         await orders.insert_events("orders", [("t", "d")] * 5, returning_ids=True)
     assert inserted() == []
     with pytest.raises(QueueNotFound):

@@ -9,11 +9,11 @@ import pytest
 
 from pgqpy import (
     ConsumerNotFound,
+    ConsumerRunning,
     InvalidArgument,
+    NotFound,
     QueueNotFound,
     RangeExpired,
-    SubscriptionMoved,
-    TickNotFound,
     calls,
 )
 from tests.client.either import sql
@@ -139,7 +139,7 @@ async def test_subscription_is_kept_behind_what_is_read(orders: Any) -> None:
 async def test_subscription_that_is_elsewhere_says_where(orders: Any, function: str) -> None:
     await filled(orders)
     await orders.advance_subscription("orders", "billing", 1, 4)
-    with pytest.raises(SubscriptionMoved, match="a consumer of its own") as caught:
+    with pytest.raises(ConsumerRunning, match="a consumer of its own") as caught:
         await getattr(orders, function)("orders", "billing", 2, 5)
     assert caught.value.tick_id == 4
     assert (caught.value.queue, caught.value.consumer) == ("orders", "billing")
@@ -163,7 +163,7 @@ async def test_expired_range_says_what_is_left(orders: Any) -> None:
 
 async def test_tick_that_is_not_there_is_named(orders: Any) -> None:
     await filled(orders)
-    with pytest.raises(TickNotFound, match="in the future") as caught:
+    with pytest.raises(NotFound, match="in the future") as caught:
         await ids(orders, 2, 9)
     assert caught.value.tick_id == 9
     async with orders.transaction():

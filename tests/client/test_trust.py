@@ -9,7 +9,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from pgqpy import SchemaMissing, SchemaNotTrusted
+from pgqpy import SchemaMissing, SchemaRefused
 from pgqpy.client import connect_as_tool
 from tests.support.forged import FORGER, forger
 
@@ -99,7 +99,7 @@ def test_no_schema_is_not_trusted_for_any_role_that_may_create_one_could_make_it
 def test_a_strangers_schema_is_not_trusted(
     opened: Callable[..., None], statements: list[str], keywords: dict[str, str]
 ) -> None:
-    with pytest.raises(SchemaNotTrusted, match="schema pgq belongs to role pgqpy_test_forger"):
+    with pytest.raises(SchemaRefused, match="schema pgq belongs to role pgqpy_test_forger"):
         opened(GIVE, *statements, **keywords)
 
 
@@ -116,6 +116,6 @@ def test_what_a_stranger_owns_in_a_trusted_schema_is_named(
     opened: Callable[..., None], what: str, statements: list[str]
 ) -> None:
     given = [statement.replace("{}", FORGER) for statement in statements]
-    with pytest.raises(SchemaNotTrusted, match=what.replace(".", r"\.")) as caught:
+    with pytest.raises(SchemaRefused, match=what.replace(".", r"\.")) as caught:
         opened(*given)
     assert "drop it, or give it to the owner of the schema" in caught.value.what_to_do

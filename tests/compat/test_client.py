@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pgqpy
-from pgqpy import BatchLost, InvalidEvent, NotSupported, PgqError
+from pgqpy import BatchLost, InvalidEvent, PgqError, SchemaMissing
 from tests.client.either import Either, sql
 
 if TYPE_CHECKING:
@@ -135,14 +135,14 @@ async def test_what_the_extension_lacks_is_named(orders: Any, function: str) -> 
         "advance_subscription": ("orders", "billing", 1, 2),
     }
     async with orders.transaction():
-        with pytest.raises(NotSupported, match=function) as caught:
+        with pytest.raises(SchemaMissing, match=function) as caught:
             await getattr(orders, function)(*arguments.get(function, ()))
         assert caught.value.function == function
         assert await sql(orders, "select 1") == [(1,)]  # nothing was sent: the transaction lives
 
 
 async def test_ranges_are_named_as_what_the_extension_lacks(orders: Any) -> None:
-    with pytest.raises(NotSupported, match="get_tick_events"):
+    with pytest.raises(SchemaMissing, match="get_tick_events"):
         await anext(orders.get_tick_events("orders", 1, 2))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pgqpy
-from pgqpy.errors import UnreadableEvent
+from pgqpy.errors import InvalidEvent
 from tests.consumers.harness import CONSUMER, QUEUE, Maker, Queue
 from tests.support.databases import encoded_database
 
@@ -42,7 +42,7 @@ def test_events_are_text_and_what_is_none_ends_run_with_its_id(
         queue.wait_until_finished()
         row = client.connection.execute(NOT_UTF8).fetchone()
         queue.tick()
-        with pytest.raises(UnreadableEvent, match="data is not UTF-8 at byte 1") as caught:
+        with pytest.raises(InvalidEvent, match="data is not UTF-8 at byte 1") as caught:
             running.join()
         client.drop_queue(QUEUE, force=True)
     assert seen == [("test", "€")]

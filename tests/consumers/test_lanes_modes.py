@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pgqpy
-from pgqpy.errors import ConsumerRunning, NotSupported, WrongMode
+from pgqpy.errors import ConsumerRunning, SchemaMissing, WrongMode
 from tests.consumers.harness import CONSUMER, QUEUE, SESSIONS, Maker, Queue, patched
 from tests.consumers.lanes import LANES, in_order, insert, works
 from tests.consumers.workers import count_statements, taken
@@ -199,7 +199,7 @@ def test_the_extension_pgq_has_no_lanes(extension_dsn, asynchronous):
     maker = Maker(extension_dsn, asynchronous=asynchronous)
     with pgqpy.connect(extension_dsn) as client:
         Queue(client)
-        with pytest.raises(NotSupported, match="take_lane"):
+        with pytest.raises(SchemaMissing, match="take_lane"):
             maker.start(ignore, **LANES).join()
-        with pytest.raises(NotSupported, match="set_lanes"):
+        with pytest.raises(SchemaMissing, match="set_lanes"):
             client.set_lanes(QUEUE, CONSUMER, 8, "extra1")

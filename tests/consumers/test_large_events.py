@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import pgqpy
-from pgqpy.errors import UnreadableEvent
+from pgqpy.errors import InvalidEvent
 from tests.consumers.harness import CONSUMER, QUEUE, Maker, Queue
 from tests.support.databases import QUEUE_IS_NEW, new_database
 
@@ -83,7 +83,7 @@ def test_an_event_that_is_too_large_ends_run_until_it_is_deleted(
 
     event_id = insert_large(queue)
     maker = Maker(large_dsn, asynchronous=asynchronous)
-    with pytest.raises(UnreadableEvent, match="is too large to be sent") as caught:
+    with pytest.raises(InvalidEvent, match="is too large to be sent") as caught:
         maker.start(handler, **settings).join()
     assert caught.value.event_id == event_id
     delete(queue, event_id)
@@ -107,7 +107,7 @@ def test_an_event_that_is_too_large_is_named_by_its_id(
     queue.client.runner.holds_cursors = not pages  # as behind a pooler in transaction mode
     batch = queue.client.next_batch(QUEUE, CONSUMER)
     assert batch is not None
-    with pytest.raises(UnreadableEvent) as caught:
+    with pytest.raises(InvalidEvent) as caught:
         for event in queue.client.get_batch_events(batch, fetch_size=fetch_size):
             seen.append(event.data)  # noqa: PERF401  # those before the error count too
     assert seen == before

@@ -11,7 +11,7 @@ from psycopg.conninfo import make_conninfo
 
 import pgqpy
 from pgqpy.consumers.late_end import LateEnd
-from pgqpy.errors import ConnectionFailed, ConsumerNotFound, SchemaMissing, SchemaTooNew
+from pgqpy.errors import ConnectionFailed, ConsumerNotFound, SchemaMissing, SchemaRefused
 from tests.consumers.harness import CONSUMER, END, QUEUE, SESSIONS, Maker, Queue, installed, private
 from tests.support.crash import kill_server
 from tests.support.gates import wait_until_blocked
@@ -240,7 +240,7 @@ def test_a_database_without_the_schema_is_told_at_once(empty_dsn, asynchronous):
 
 def test_a_database_with_a_newer_schema_is_told_at_once(queue, make, connection):
     connection.execute("update pgq.installation set version = version + 1")
-    with pytest.raises(SchemaTooNew) as caught:
+    with pytest.raises(SchemaRefused) as caught:
         make.start(lambda event: None).join()
     assert caught.value.installed == (caught.value.shipped or 0) + 1
 

@@ -17,8 +17,9 @@ from pgqpy.consumers._async import consumer as async_consumer
 from pgqpy.consumers._async import transactional as async_loop
 from pgqpy.consumers._sync import consumer as sync_consumer
 from pgqpy.consumers._sync import transactional as sync_loop
-from pgqpy.errors import PgqError, TransactionEnded
+from pgqpy.errors import PgqError
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS, Maker
+from tests.support.sqlstates import refused
 from tests.support.waiting import eventually
 
 
@@ -139,7 +140,7 @@ def test_a_handler_that_ends_the_transaction_and_raises_is_told_of_that(queue, m
         raise ValueError("besides")
 
     queue.insert("a")
-    with pytest.raises(TransactionEnded):
+    with refused("2D000"):
         make.start(handler, transactional=True).join()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import pgqpy
 from pgqpy import Client, install
-from pgqpy.errors import InstallRefused
+from pgqpy.errors import SchemaRefused
 from pgqpy.testing import EmbeddedServer
 from tests.install.support import Connect, Connection, psql, works
 
@@ -34,7 +34,7 @@ def restored(
 def test_schema_only_dump_is_recognised_and_can_be_replaced(restored: Connection) -> None:
     assert install.status(restored).state == "empty"
     for command in (install.install, install.upgrade):
-        with pytest.raises(InstallRefused, match=ADVICE):
+        with pytest.raises(SchemaRefused, match=ADVICE):
             command(restored)
     assert install.uninstall(restored).queues == 0
     install.install(restored)
@@ -42,7 +42,7 @@ def test_schema_only_dump_is_recognised_and_can_be_replaced(restored: Connection
 
 
 def test_schema_only_dump_is_not_taken_for_the_extension(restored: Connection) -> None:
-    with pytest.raises(InstallRefused, match=ADVICE):
+    with pytest.raises(SchemaRefused, match=ADVICE):
         Client(restored).schema_version()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pgqpy import install
 from pgqpy.doctor import examine
-from pgqpy.errors import InstallRefused
+from pgqpy.errors import SchemaRefused
 from tests.install.support import Connect, Connection, works
 from tests.support.gates import wait_until_blocked
 
@@ -58,7 +58,7 @@ def refused(connection: Connection, match: str) -> None:
         lambda: install.upgrade(connection),
         lambda: install.uninstall(connection, force=True),
     ):
-        with pytest.raises(InstallRefused, match=match):
+        with pytest.raises(SchemaRefused, match=match):
             attempt()
     found = connection.execute("select rolsuper from pg_roles where rolname = 'test_guest'")
     assert found.fetchall() in ([], [(False,)])
@@ -67,7 +67,7 @@ def refused(connection: Connection, match: str) -> None:
 def test_an_empty_schema_of_somebody_else_is_refused(admin: Connection, guest: Connection) -> None:
     guest.execute("create schema pgq")
     refused(admin, "test_guest|not pgqpy's")
-    with pytest.raises(InstallRefused, match="belongs to role test_guest"):
+    with pytest.raises(SchemaRefused, match="belongs to role test_guest"):
         install.install(admin)
 
 
@@ -84,7 +84,7 @@ def test_an_empty_schema_in_which_others_create_is_refused(
 ) -> None:
     admin.execute("create schema pgq")
     admin.execute("grant create on schema pgq to test_guest")
-    with pytest.raises(InstallRefused, match="revoke create on schema pgq from test_guest"):
+    with pytest.raises(SchemaRefused, match="revoke create on schema pgq from test_guest"):
         install.install(admin)
     admin.execute("revoke create on schema pgq from test_guest")
     install.install(admin)
@@ -206,7 +206,7 @@ def test_a_schema_made_at_the_same_moment_is_refused(
     watcher = connect(guest.info.dsn, user="postgres")
     wait_until_blocked(watcher, admin.info.backend_pid)
     guest.execute("commit")
-    with pytest.raises(InstallRefused, match="another session"):
+    with pytest.raises(SchemaRefused, match="another session"):
         installing.result(timeout=30)
 
 
@@ -214,16 +214,14 @@ def test_a_schema_pgq_coop_of_somebody_else_is_refused(
     admin: Connection, guest: Connection
 ) -> None:
     guest.execute("create schema pgq_coop")
-    with pytest.raises(InstallRefused, match="pgq_coop belongs to role test_guest"):
+    with pytest.raises(SchemaRefused, match="pgq_coop belongs to role test_guest"):
         install.install(admin)
     guest.execute("drop schema pgq_coop")
     admin.execute("create schema pgq_coop; create table pgq_coop.mine ()")
-    with pytest.raises(InstallRefused, match="a schema pgq_coop that is not pgqpy's"):
+    with pytest.raises(SchemaRefused, match="a schema pgq_coop that is not pgqpy's"):
         install.install(admin)
     admin.execute("drop table pgq_coop.mine; grant create on schema pgq_coop to test_guest")
-    with pytest.raises(
-        InstallRefused, match="test_guest may create objects in the schema pgq_coop"
-    ):
+    with pytest.raises(SchemaRefused, match="test_guest may create objects in the schema pgq_coop"):
         install.install(admin)
     admin.execute("revoke create on schema pgq_coop from test_guest")
     install.install(admin)

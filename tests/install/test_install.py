@@ -9,7 +9,7 @@ import pytest
 from psycopg import sql
 
 from pgqpy import install, manifest
-from pgqpy.errors import InstallRefused
+from pgqpy.errors import SchemaRefused
 from pgqpy.testing import EmbeddedServer
 from tests.install.catalogue import catalogue
 from tests.install.support import (
@@ -45,7 +45,7 @@ def test_owner_without_createrole_installs_once_an_administrator_made_the_roles(
     make_owner: Callable[[str], Connection], admin: Connection
 ) -> None:
     owner = make_owner("")
-    with pytest.raises(InstallRefused) as caught:
+    with pytest.raises(SchemaRefused) as caught:
         install.install(owner)
     statements = str(caught.value).partition("an administrator runs: ")[2]
     for statement in statements.removesuffix("; then install again").split("; "):

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from pgqpy import install, manifest
-from pgqpy.errors import InstallRefused, SchemaMissing, SchemaTooNew
+from pgqpy.errors import SchemaMissing, SchemaRefused
 from pgqpy.testing import EmbeddedServer
 from tests.install.catalogue import catalogue
 from tests.install.support import (
@@ -26,7 +26,7 @@ def test_owner_without_createrole_is_told_which_roles_are_missing(
     make_owner: Callable[[str], Connection],
 ) -> None:
     owner = make_owner("")
-    with pytest.raises(InstallRefused) as caught:
+    with pytest.raises(SchemaRefused) as caught:
         install.install(owner)
     for role in install.ROLES:
         assert f"create role {role}" in str(caught.value)
@@ -40,7 +40,7 @@ def test_somebody_who_may_not_create_a_schema_is_refused(
     install_roles(admin)
     admin.execute("create role test_guest login")
     guest = connect(cluster.dsn(database, user="test_guest"))
-    with pytest.raises(InstallRefused, match="owner of the database"):
+    with pytest.raises(SchemaRefused, match="owner of the database"):
         install.install(guest)
     script = str(REPOSITORY / "schema" / "install.sql")
     done = psql(cluster, database, "-c", "set role test_guest", "-f", script)
@@ -67,7 +67,7 @@ def test_newer_schema_is_refused_and_left_alone(admin: Connection) -> None:
     install.install(admin)
     admin.execute("update pgq.installation set version = version + 1")
     before = catalogue(admin)
-    with pytest.raises(SchemaTooNew):
+    with pytest.raises(SchemaRefused):
         install.install(admin)
     assert catalogue(admin) == before
     assert install.status(admin).state == "newer"
@@ -85,22 +85,22 @@ def test_psql_refuses_a_newer_schema_too(
 
 def test_foreign_schema_pgq_is_refused_and_left_alone(admin: Connection) -> None:
     admin.execute("create schema pgq create table mine (x int)")
-    with pytest.raises(InstallRefused):
+    with pytest.raises(SchemaRefused):
         install.install(admin)
     assert install.status(admin).state == "foreign"
-    with pytest.raises(InstallRefused):
+    with pytest.raises(SchemaRefused):
         install.uninstall(admin, force=True)
     assert admin.execute("select count(*) from pgq.mine").fetchone() == (0,)
 
 
 def test_extension_is_refused_and_left_alone(extension_dsn: str, connect: Connect) -> None:
     connection = connect(extension_dsn)
-    with pytest.raises(InstallRefused, match="extension"):
+    with pytest.raises(SchemaRefused, match="extension"):
         install.install(connection)
     found = install.status(connection)
     assert found.state == "extension"
     assert found.extension
-    with pytest.raises(InstallRefused, match="extension"):
+    with pytest.raises(SchemaRefused, match="extension"):
         install.uninstall(connection, force=True)
     connection.execute("select pgq.create_queue('q')")
 
@@ -108,10 +108,10 @@ def test_extension_is_refused_and_left_alone(extension_dsn: str, connect: Connec
 def test_install_needs_a_connection_of_its_own(
     cluster: EmbeddedServer, database: str, connect: Connect
 ) -> None:
-    with pytest.raises(InstallRefused, match="autocommit"):
+    with pytest.raises(SchemaRefused, match="autocommit"):
         install.install(connect(cluster.dsn(database), autocommit=False))
     busy = connect(cluster.dsn(database))
-    with busy.transaction(), pytest.raises(InstallRefused, match="transaction"):
+    with busy.transaction(), pytest.raises(SchemaRefused, match="transaction"):
         install.install(busy)
 
 

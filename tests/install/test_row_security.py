@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from pgqpy import install
-from pgqpy.errors import InstallRefused
+from pgqpy.errors import SchemaRefused
 from tests.install.support import Connection, works
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def test_a_row_that_is_hidden_from_the_owner_is_an_error(owner: Connection, call
 
 def test_uninstalling_does_not_drop_queues_that_are_hidden(owner: Connection) -> None:
     owner.execute("set row_security = on")
-    with pytest.raises(InstallRefused, match="row-level security"):
+    with pytest.raises(SchemaRefused, match="row-level security"):
         install.uninstall(owner)
     owner.execute("alter table pgq.queue no force row level security")
     assert owner.execute("select queue_name from pgq.queue").fetchall() == [("q",)]

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from pgqpy import install
-from pgqpy.errors import InstallRefused, SchemaMissing
+from pgqpy.errors import SchemaMissing, SchemaRefused
 from pgqpy.testing import EmbeddedServer
 from tests.install.support import Connect, Connection, works
 
@@ -27,7 +27,7 @@ def test_uninstall_refuses_beside_processes_that_go_on_calling(
 ) -> None:
     install.install(admin)
     with connect(f"{cluster.dsn(database)} application_name='pgqpy ticker'"):
-        with pytest.raises(InstallRefused, match=r"pgqpy ticker \(server process \d+\); stop them"):
+        with pytest.raises(SchemaRefused, match=r"pgqpy ticker \(server process \d+\); stop them"):
             install.uninstall(admin)
         assert install.status(admin).state == "current"
 
@@ -35,7 +35,7 @@ def test_uninstall_refuses_beside_processes_that_go_on_calling(
 def test_uninstall_refuses_while_there_are_queues(admin: Connection) -> None:
     install.install(admin)
     assert works(admin)
-    with pytest.raises(InstallRefused, match="or uninstall with --force"):
+    with pytest.raises(SchemaRefused, match="or uninstall with --force"):
         install.uninstall(admin)
     assert install.status(admin).queues == 1
     assert install.uninstall(admin, force=True).queues == 1
@@ -93,7 +93,7 @@ def test_uninstall_without_room_for_its_locks_drops_nothing_and_says_what_to_do(
     with pytest.raises(psycopg.errors.OutOfMemory):
         crowd.execute("select pg_advisory_lock(n) from generate_series(1, 1000000) n")
     crowd.execute("select pg_advisory_unlock(n) from generate_series(1, 200) n")
-    with pytest.raises(InstallRefused, match=r"nothing was dropped.*max_locks_per_transaction"):
+    with pytest.raises(SchemaRefused, match=r"nothing was dropped.*max_locks_per_transaction"):
         install.uninstall(admin, force=True)
     crowd.execute("select pg_advisory_unlock_all()")
     assert install.status(admin).queues == 1
@@ -112,7 +112,7 @@ def test_uninstall_leaves_and_names_what_others_made(admin: Connection, made: st
     install.install(admin)
     assert works(admin)
     admin.execute(f"create schema app; {made}".encode())
-    with pytest.raises(InstallRefused, match=r"other objects are in the schemas .*app\.t"):
+    with pytest.raises(SchemaRefused, match=r"other objects are in the schemas .*app\.t"):
         install.uninstall(admin, force=True)
     admin.execute("select from app.t")
     assert install.status(admin).queues == 1
@@ -128,7 +128,7 @@ def test_uninstall_leaves_and_names_what_the_owner_put_into_its_schemas(
     install.install(admin)
     assert works(admin)
     admin.execute(made.format(space).encode())
-    with pytest.raises(InstallRefused, match=rf"schemas pgq and pgq_coop.*: \w+ {space}\.\S"):
+    with pytest.raises(SchemaRefused, match=rf"schemas pgq and pgq_coop.*: \w+ {space}\.\S"):
         install.uninstall(admin, force=True)
     assert install.status(admin).queues == 1
 
@@ -138,7 +138,7 @@ def test_uninstall_leaves_and_names_a_view_on_a_table_of_the_owner_in_pgq_coop(
 ) -> None:
     install.install(admin)
     admin.execute("create table pgq_coop.mine (x int); create view app as table pgq_coop.mine")
-    with pytest.raises(InstallRefused, match=r"view app, table pgq_coop\.mine"):
+    with pytest.raises(SchemaRefused, match=r"view app, table pgq_coop\.mine"):
         install.uninstall(admin)
     admin.execute("drop table pgq_coop.mine cascade")
     install.uninstall(admin)

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from pgqpy.errors import InvalidArgument, NotSupported, QueueNotFound, RangeExpired
+from pgqpy.errors import InvalidArgument, QueueNotFound, RangeExpired, SchemaMissing
 from pgqpy.spark.connections import connect_planner
 from pgqpy.spark.database import Database
 from pgqpy.spark.source.batch import FilteringReader
@@ -159,7 +159,7 @@ def test_other_filters_are_left_to_spark(feed, wanted):
 
 
 def test_the_real_extension_is_refused(extension_dsn):
-    with pytest.raises(NotSupported, match="lacks what Spark needs"):
+    with pytest.raises(SchemaMissing, match="lacks what Spark needs"):
         connect_planner(Database(extension_dsn), "orders")
 
 

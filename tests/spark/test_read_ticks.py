@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgqpy.errors import DatabaseRestored, TickNotFound
+from pgqpy.errors import DatabaseRestored, NotFound
 from tests.spark.feed import read, rows_of
 
 CHANGED = "is not the one that this task was planned with"
@@ -28,7 +28,7 @@ def datas(rows):
 
 def test_a_task_that_straddles_a_repair_is_an_error(feed, planned):
     assert feed.client.repair_queue(feed.queue) == 2
-    with pytest.raises(TickNotFound, match=CHANGED) as caught:
+    with pytest.raises(NotFound, match=CHANGED) as caught:
         rows_of(*planned)
     assert (caught.value.queue, caught.value.tick_id) == (feed.queue, 3)
     assert datas(read(feed.batch())) == ["a", "b"]
@@ -48,7 +48,7 @@ def test_a_task_that_straddles_a_failover_to_a_standby_that_lagged_is_an_error(
         feed.insert(f"new {number}")
     if compacted:
         execute("select pgq.compact_ticks()")
-    with pytest.raises(TickNotFound, match=CHANGED):
+    with pytest.raises(NotFound, match=CHANGED):
         rows_of(*planned)
 
 

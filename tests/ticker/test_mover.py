@@ -14,7 +14,7 @@ import pytest
 
 import pgqpy
 from pgqpy import install
-from pgqpy.errors import ConnectionFailed, SchemaReplaced
+from pgqpy.errors import ConnectionFailed, SchemaRefused
 from pgqpy.records import DelayedMoves
 from pgqpy.ticker import logs, session
 from pgqpy.ticker.health import Health
@@ -116,7 +116,7 @@ def test_nothing_of_a_schema_that_another_role_put_in_place_is_called(
             assert mover._has_news()  # what the round reports
             mover.duty()
             raw()
-            with pytest.raises(SchemaReplaced):
+            with pytest.raises(SchemaRefused):
                 standby._problem()
         assert calls(connection) == 0
         sessions.close()

@@ -45,7 +45,7 @@ class AsyncManaging(AsyncBase):
         text, or the int, bool or timedelta that says the same.
 
         Raises:
-            QueueNotFound; UnknownParameter; InvalidArgument: None, or a value of the wrong kind.
+            QueueNotFound; InvalidArgument: no such setting, None, or a value of the wrong kind.
         """
         return await self.runner.run(calls.admin.set_queue_config(queue, param, value))
 

@@ -58,11 +58,11 @@ class AsyncClient(
 
     It works with a schema newer than this pgqpy: functions keep their parameters and results, so
     applications may be upgraded after the schema. The ticker, consumers and the installer need
-    more than these functions and refuse it with SchemaTooNew. Calling a function that an older
+    more than these functions and refuse it with SchemaRefused. Calling a function that an older
     schema lacks raises SchemaMissing.
 
     Errors of the queue are `pgqpy.errors.PgqError`, those of PostgreSQL remain psycopg's. On the
-    extension pgq a method whose function it lacks raises NotSupported.
+    extension pgq a method whose function it lacks raises SchemaMissing.
     """
 
     async def __aenter__(self) -> Self:

@@ -34,7 +34,7 @@ class AsyncConsuming(AsyncBase):
 
         Moving drops its open batch, and leaves its retry events. None is the last tick, and moves
         nothing. Returns 1 if it is new, 0 if it was registered already. Raises QueueNotFound and
-        TickNotFound. PGQ register_consumer_at.
+        NotFound. PGQ register_consumer_at.
         """
         return await self.runner.run(calls.consume.register_consumer_at(queue, consumer, tick))
 
@@ -55,8 +55,8 @@ class AsyncConsuming(AsyncBase):
                 is kept. "end": what the last tick does not see.
             discard: drop all that waits in the retry queue, or is parked.
 
-        Raises ConsumerNotFound; DatabaseRestored; RangeExpired or TickNotFound if the queue does
-        not reach back so far, or has no such tick; SubscriptionMoved if it belongs to a Spark
+        Raises ConsumerNotFound; DatabaseRestored; RangeExpired or NotFound if the queue does
+        not reach back so far, or has no such tick; ConsumerRunning if it belongs to a Spark
         stream.
 
             await client.seek_consumer("orders", "billing", datetime(2026, 11, 22, 14, 0))
@@ -152,7 +152,7 @@ class AsyncConsuming(AsyncBase):
         PGQ's get_batch_cursor, so read it before the transaction ends; in autocommit a cursor WITH
         HOLD, so that no transaction stays open while the caller works on the events. The cursor is
         closed when the iterator is. With a pooler in transaction mode, call it inside a
-        transaction. Raises BatchNotFound. PGQ get_batch_events.
+        transaction. Raises BatchLost. PGQ get_batch_events.
 
             async for event in client.get_batch_events(batch):
                 print(event.id, event.type, event.json())
@@ -207,7 +207,7 @@ class AsyncConsuming(AsyncBase):
         `after` is seconds or a timedelta from now, or an aware datetime: then the event is
         delivered again. PGQ event_retry.
 
-        Raises BatchNotFound, EventNotFound, and InvalidArgument for a negative delay.
+        Raises BatchLost, NotFound, and InvalidArgument for a negative delay.
         """
         return await self.runner.run(calls.consume.event_retry(batch, event, after))
 
@@ -220,7 +220,7 @@ class AsyncConsuming(AsyncBase):
         whose cost does not depend on the batch; with the extension pgq, one `event_retry` each.
         Returns the number of newly queued events, without those that were in the retry queue.
 
-        Raises BatchNotFound, EventNotFound, and InvalidArgument for a negative delay.
+        Raises BatchLost, NotFound, and InvalidArgument for a negative delay.
         """
         pairs, origin = list(retries), self.runner.origin()
         if not await self.runner.is_extension():
@@ -238,7 +238,7 @@ class AsyncConsuming(AsyncBase):
         """Put every event of an open batch into the retry queue; return the number of new ones.
 
         They are delivered again `after` seconds (or a timedelta) from now, rounded up to whole
-        seconds. Raises BatchNotFound, and InvalidArgument for a negative delay. PGQ batch_retry.
+        seconds. Raises BatchLost, and InvalidArgument for a negative delay. PGQ batch_retry.
         """
         return await self.runner.run(calls.consume.batch_retry(batch, after))
 

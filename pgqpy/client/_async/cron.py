@@ -63,15 +63,15 @@ class AsyncCron(AsyncBase):
         return await self.runner.run(call)
 
     async def remove_cron(self, name: str) -> int:
-        """Remove a cron entry; its events stay. Raises CronNotFound."""
+        """Remove a cron entry; its events stay. Raises NotFound."""
         return await self.runner.run(calls.cron.remove_cron(name))
 
     async def pause_cron(self, name: str) -> int:
-        """Stop a cron entry until `resume_cron`: 1, or 0 if it was paused. Raises CronNotFound."""
+        """Stop a cron entry until `resume_cron`: 1, or 0 if it was paused. Raises NotFound."""
         return await self.runner.run(calls.cron.pause_cron(name))
 
     async def resume_cron(self, name: str) -> int:
-        """End the pause of a cron entry: 1, or 0 if it was not paused. Raises CronNotFound.
+        """End the pause of a cron entry: 1, or 0 if it was not paused. Raises NotFound.
 
         The times in the pause are not made up for.
         """
@@ -80,7 +80,7 @@ class AsyncCron(AsyncBase):
     async def run_cron(self, name: str) -> int:
         """Insert the event of a cron entry now, paused or not; return the event's id.
 
-        The schedule goes on as if nothing had happened. Raises CronNotFound, InsertDisabled.
+        The schedule goes on as if nothing had happened. Raises NotFound, QueueRefused.
         """
         return await self.runner.run(calls.cron.run_cron(name))
 

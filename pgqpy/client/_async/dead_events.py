@@ -32,7 +32,7 @@ class AsyncDeadEvents(AsyncBase):
         an exception, whose class, text and traceback are kept. Characters that the database cannot
         hold are escaped. Returns the number of new dead events.
 
-        Raises BatchNotFound, EventNotFound.
+        Raises BatchLost, NotFound.
         """
         ascii_only = not encodings.holds_everything(self.runner.connection)
         call = calls.dead_events.event_dead(batch, dead, ascii_only=ascii_only)

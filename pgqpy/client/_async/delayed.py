@@ -36,6 +36,6 @@ class AsyncDelayedEvents(AsyncBase):
         """Move delayed events that are due into their queues. Repeat until none was moved.
 
         The ticker daemon calls it. `left_out`: queues to leave alone. Needs the role pgq_ticker.
-        Raises WrongIsolation.
+        Raises WrongTransaction.
         """
         return await self.runner.run(calls.delayed.move_delayed_events(left_out))

@@ -10,7 +10,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from pgqpy.client import unreadable
-from pgqpy.errors import UnreadableEvent
+from pgqpy.errors import InvalidEvent
 
 if TYPE_CHECKING:
     from pgqpy.calls.read import EventSet
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 async def find(
     runner: AsyncCallRunner, events: EventSet, sqlstate: str | None
-) -> UnreadableEvent | None:
+) -> InvalidEvent | None:
     """Find the event that is not text, or too large: the SQLSTATE tells what is looked for.
 
     Its id is unknown if a transaction failed. None: no event is too large, so it is not the cause.
     """
-    unknown = UnreadableEvent(None, **events.error_data, sqlstate=sqlstate)
+    unknown = InvalidEvent(None, **events.error_data, sqlstate=sqlstate)
     found = None
     async with runner.exclusive:
         if runner.status() == TransactionStatus.INERROR:
@@ -36,7 +36,7 @@ async def find(
     return found or (None if sqlstate == unreadable.TOO_LARGE else unknown)
 
 
-async def find_leased(runner: AsyncCallRunner, events: EventSet) -> UnreadableEvent:
+async def find_leased(runner: AsyncCallRunner, events: EventSet) -> InvalidEvent:
     """Find the event that is not text among those that a call leases, and undo the call.
 
     All of it is one message to the server. Other threads or tasks use the connection too: no
@@ -55,4 +55,4 @@ async def find_leased(runner: AsyncCallRunner, events: EventSet) -> UnreadableEv
         cursor.nextset()
         rows = await cursor.fetchall()
     found = (unreadable.not_text(events, row) for row in rows)
-    return next(filter(None, found), UnreadableEvent(None, **events.error_data))
+    return next(filter(None, found), InvalidEvent(None, **events.error_data))

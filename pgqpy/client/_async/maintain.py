@@ -34,8 +34,8 @@ class AsyncMaintaining(AsyncBase):
 
         With a queue, tick only this one; return its new tick's id, or None. With `tick`, `time`
         (an aware datetime) and `event_seq`, its last event id, store a tick that was taken
-        elsewhere (external_ticker). Raises QueueNotFound, TickerPaused, DatabaseRestored,
-        WrongIsolation.
+        elsewhere (external_ticker). Raises QueueNotFound, QueueRefused, DatabaseRestored,
+        WrongTransaction.
         """
         if queue is None:
             return await self.runner.run(calls.maintain.ticker())
@@ -46,7 +46,7 @@ class AsyncMaintaining(AsyncBase):
     async def tick_queue(self, queue: str) -> Tick | None:
         """Tick one queue now, due or not; None if it is gone, paused or ticked elsewhere.
 
-        Raises DatabaseRestored, WrongIsolation.
+        Raises DatabaseRestored, WrongTransaction.
         """
         return await self.runner.run(calls.maintain.tick_queue(queue))
 

@@ -14,7 +14,7 @@ from pgqpy.client._async import find_unreadable
 from pgqpy.client._async.base import AsyncBase
 from pgqpy.client.listening import woken_by_ticks
 from pgqpy.client.waiting import AsyncBell
-from pgqpy.errors import BatchLost, BatchNotFound, EventNotFound, InvalidArgument
+from pgqpy.errors import BatchLost, InvalidArgument, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,9 +65,10 @@ class AsyncReceiving(AsyncBase):
                 threads or tasks may use the client. All calls that wait in this process share one
                 more connection to the database, which tells them of ticks.
 
-        Raises QueueNotFound, TooManyLeases, WrongMode for a consumer that is plain, and
-        ConsumerNotFound if it was unregistered since the first call. Raises WrongEncoding, or
-        UnreadableEvent with the event's id, for texts that are not to be had: nothing is leased.
+        Raises QueueNotFound, WrongMode for a consumer that is plain, ConsumerNotFound if it was
+        unregistered since the first call, and PgqError (PQ022) if 1,000 leases are open. Raises
+        ConnectionFailed, or InvalidEvent with the event's id, for texts that are not to be had:
+        nothing is leased.
 
             for message in client.receive("orders", "billing"):
                 print(message.event.json())
@@ -110,7 +111,7 @@ class AsyncReceiving(AsyncBase):
         """Finish several messages in one round trip: each as its own `done()` does.
 
         Raises BatchLost, with `.event_ids`, if other receivers have some of them: the others are
-        done. Raises EventNotFound if one was finished before: call their own `done()` then.
+        done. Raises NotFound if one was finished before: call their own `done()` then.
         """
         wanted = list(dict.fromkeys(messages))  # each once
         for message in wanted:
@@ -160,7 +161,7 @@ class AsyncMessage:
         When it returns, that is committed; inside a transaction of the client, it commits with it.
         Calls of several threads or tasks share round trips and commits.
 
-        Raises BatchLost if another receiver has the message, and EventNotFound if it was finished
+        Raises BatchLost if another receiver has the message, and NotFound if it was finished
         before. A lease that has ended, but that nobody has taken over, does no harm.
         """
         self._check_open()
@@ -203,7 +204,7 @@ class AsyncMessage:
     def _check_open(self) -> None:
         if self._finished:
             msg = f"event {self.event.id} was finished before: by done(), retry() or dead()"
-            raise EventNotFound(msg, batch_id=self.batch_id, event_id=self.event.id)
+            raise NotFound(msg, batch_id=self.batch_id, event_id=self.event.id, sqlstate="PQ004")
 
     async def _finish_after(self, before: Call[int]) -> None:
         self._check_open()
@@ -211,7 +212,7 @@ class AsyncMessage:
         alone = not self._runner.in_transaction()
         try:
             finished = await self._runner.run(finish)
-        except BatchNotFound:
+        except BatchLost:
             finished = False
         if not finished:
             raise self._lost("finish_events")

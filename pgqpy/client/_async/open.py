@@ -58,7 +58,7 @@ async def open_session_async(
             prepared: prepare_threshold is None.
 
     Raises ConnectionFailed, also for a session that a pooler shares, in which nothing stays set,
-    and for one that waits for a locked catalogue. Raises SchemaNotTrusted and SchemaMissing before
+    and for one that waits for a locked catalogue. Raises SchemaRefused and SchemaMissing before
     anything in the schema pgq is called.
     """
     keywords = connect_parameters(dsn, {}, defaults or {})
@@ -115,7 +115,7 @@ async def _set_up(
     """Make the settings if the server's session has this process id; return its id and the guard.
 
     `owners` is SCHEMA_AND_UNTRUSTED, or empty: then there is no guard. Raises SchemaMissing,
-    SchemaNotTrusted.
+    SchemaRefused.
     """
     query = set_query(settings, connection.info.server_version, pid)
     # Where the default is SERIALIZABLE, a query would be refused on a standby.

@@ -17,8 +17,8 @@ from pgqpy.client._async.cursors import AsyncCursors, CallOrigin
 from pgqpy.client._async.transactions import close, inner_transaction
 from pgqpy.client._rows import UtcLoader, bounded, event_row, failed_call, to_event
 from pgqpy.client.list_dumper import NullSafeListDumper
-from pgqpy.client.schema_guard import GUARD_FAILED
-from pgqpy.errors import UnreadableEvent
+from pgqpy.client.schema_guard import GUARD_FAILED, REPLACED
+from pgqpy.errors import InvalidEvent
 from pgqpy.sqlstates import from_database, translated
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class AsyncCallRunner(AsyncCursors):
     async def run_all(self, *wanted: Call[Any]) -> list[Any]:
         """Send calls in one round trip and return their results.
 
-        In autocommit the calls are one transaction. SchemaReplaced: nothing was called.
+        In autocommit the calls are one transaction. SchemaRefused: nothing was called.
         """
         origin = self.origin()
         for call in wanted:
@@ -87,7 +87,7 @@ class AsyncCallRunner(AsyncCursors):
         except psycopg.Error as exc:
             failed = failed_call(sent, cursors)
             if failed in guards and isinstance(exc, GUARD_FAILED):
-                raise errors.SchemaReplaced from exc
+                raise errors.SchemaRefused(REPLACED) from exc
             data: dict[str, object] = {}
             for call in (*sent, failed):
                 data |= call.error_data
@@ -152,10 +152,10 @@ class AsyncCallRunner(AsyncCursors):
                 transaction.force_rollback = True
 
     async def require_pgqpy(self, function: str) -> None:
-        """Raise NotSupported if schema pgq is the extension's, which lacks this function."""
+        """Raise SchemaMissing if schema pgq is the extension's, which lacks this function."""
         if await self.is_extension():
             msg = f"the extension pgq in this database lacks {function}: pgqpy's schema has it"
-            raise errors.NotSupported(msg, function=function)
+            raise errors.SchemaMissing(msg, function=function)
 
     async def is_extension(self) -> bool:
         """Whether schema pgq is the extension's. Asked once."""
@@ -239,7 +239,7 @@ class AsyncCallRunner(AsyncCursors):
                     ):
                         query = await _query_of_batch(cursor, batch_id)
                         some = await self.read(events, calls.read.page(query, after, limit))
-            except UnreadableEvent as error:
+            except InvalidEvent as error:
                 found = await find_unreadable.find(self, events, error.sqlstate)
                 raise found or error from error
             if len(some) < limit:

@@ -64,7 +64,7 @@ class Producing(Base):
             InvalidEvent: a field cannot be stored; nothing was sent.
             InvalidArgument: dedup_key without dedup_for, or the reverse, or a wrong one; delay with
                 deliver_at, or a time more than 100 years ahead; a key or a delay in a stage.
-            QueueNotFound, InsertDisabled, TransactionLimitExceeded: the queue refused.
+            QueueNotFound, QueueRefused: the queue refused.
 
             client.insert_event("orders", "paid", {"order": 17, "amount": "12.50"})
         """
@@ -111,7 +111,7 @@ class Producing(Base):
             InvalidEvent: a field cannot be stored; nothing was sent.
             InvalidArgument: a key that is empty or has more than 1,000 octets; a time that is not
                 more than 0; the transaction is a stage.
-            QueueNotFound, InsertDisabled, TransactionLimitExceeded: the queue refused.
+            QueueNotFound, QueueRefused: the queue refused.
 
             done = client.insert_event_once(
                 "mails", "welcome", user.id, dedup_key=f"welcome:{user.id}", dedup_for=3600
@@ -181,8 +181,8 @@ class Producing(Base):
         Raises:
             InvalidEvent: an event cannot be stored; `.index` says which, from 0. Nothing was
                 inserted, and a transaction of the application goes on.
-            QueueNotFound, InsertDisabled: the queue refused.
-            TransactionLimitExceeded: with `returning_ids` or a time, there were too many.
+            QueueNotFound, QueueRefused: the queue refused.
+            QueueRefused: with `returning_ids` or a time, there were too many.
 
         What the iterable itself raises is passed on; nothing was inserted. COPY holds the
         connection while it asks for the next event: an iterable that calls a client over it gets an

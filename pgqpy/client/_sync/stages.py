@@ -28,7 +28,7 @@ class Staging(Base):
 
         Raises:
             InvalidArgument: no transaction is open, or it is a stage of something else.
-            QueueNotFound, InsertDisabled: the queue refused.
+            QueueNotFound, QueueRefused: the queue refused.
         """
         with self.runner.locked(), self.runner.settled():
             if self.runner.is_alone():
@@ -54,9 +54,9 @@ class Staging(Base):
         Raises:
             InvalidArgument: a stage is named twice.
             StageLost: not all of these stages wait any more; nothing was released.
-            EpochChanged: a fingerprint is given, and the epoch was committed with another one, or
+            StageLost: a fingerprint is given, and the epoch was committed with another one, or
                 a later epoch was committed; nothing was released.
-            QueueNotFound, InsertDisabled, TransactionLimitExceeded: the queue refused.
+            QueueNotFound, QueueRefused: the queue refused.
         """
         return self.runner.run(
             calls.produce.commit_stage(queue, writer, epoch, stages, events, fingerprint)

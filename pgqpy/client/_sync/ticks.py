@@ -55,7 +55,7 @@ class TickReading(Base):
     def get_tick_stages(self, queue: str, from_tick: int, to_tick: int) -> list[TickStage]:
         """List the stages released after one tick, up to another: see commit_stage.
 
-        Raises QueueNotFound, TickNotFound, and RangeExpired if rotation removed some of its events.
+        Raises QueueNotFound, NotFound, and RangeExpired if rotation removed some of its events.
         """
         return self.runner.run(calls.ticks.get_tick_stages(queue, from_tick, to_tick))
 
@@ -76,7 +76,7 @@ class TickReading(Base):
         of stages, None all events. `types` and `extras`, as in set_consumer_filter, select only
         events of these types, with these values.
 
-        Raises QueueNotFound, TickNotFound, RangeExpired if rotation removed some of its events, and
+        Raises QueueNotFound, NotFound, RangeExpired if rotation removed some of its events, and
         InvalidArgument if a stage is not in the range.
         """
         return self.runner.run(
@@ -91,7 +91,7 @@ class TickReading(Base):
         They are the events of the batches in between. Retried events, which belong to one consumer,
         are left out. Inside a transaction, read to the end before it ends.
 
-        Raises QueueNotFound, TickNotFound, and RangeExpired if rotation removed some of its events.
+        Raises QueueNotFound, NotFound, and RangeExpired if rotation removed some of its events.
         """
         size = calls.read.checked_fetch_size(fetch_size)
         wanted = calls.ticks.events(queue, from_tick, to_tick)
@@ -114,8 +114,8 @@ class TickReading(Base):
         refers to are thinned out: pin a range before you store its ticks anywhere. Returns 1 if
         they are kept from now on, 0 if they were kept already.
 
-        Raises ConsumerNotFound, TickNotFound, InvalidArgument if the range is empty or runs
-        backwards, SubscriptionMoved if it is beyond `from_tick` or somebody opened a batch.
+        Raises ConsumerNotFound, NotFound, InvalidArgument if the range is empty or runs
+        backwards, ConsumerRunning if it is beyond `from_tick` or somebody opened a batch.
         """
         return self.runner.run(calls.ticks.pin_range(queue, consumer, from_tick, to_tick))
 
@@ -127,8 +127,8 @@ class TickReading(Base):
         Call it when you will not read the range again: rotation may remove it then. Returns 1 if it
         moved, 0 if it is at `to_tick` already.
 
-        Raises ConsumerNotFound, TickNotFound, InvalidArgument if it would move backwards,
-        SubscriptionMoved if it is elsewhere or somebody opened a batch.
+        Raises ConsumerNotFound, NotFound, InvalidArgument if it would move backwards,
+        ConsumerRunning if it is elsewhere or somebody opened a batch.
         """
         call = calls.ticks.advance_subscription(queue, consumer, from_tick, to_tick)
         return self.runner.run(call)

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from pgqpy.calls.produce import table_to_load
-from pgqpy.errors import InvalidEvent, TransactionLimitExceeded
+from pgqpy.errors import InvalidEvent, QueueRefused
 from pgqpy.spark.connections import check_schema, connect_with_retries
 from pgqpy.spark.sink import binary_copy
 from pgqpy.spark.sink.fields import column_names, fields, split_batches
@@ -59,8 +59,8 @@ def load(
 
     Raises:
         ConnectionFailed: the server cannot be reached.
-        SchemaMissing, NotSupported: the schema pgq is too old, or that of the extension pgq.
-        InvalidEvent, QueueNotFound, InsertDisabled, TransactionLimitExceeded: nothing was inserted.
+        SchemaMissing: the schema pgq is too old, or that of the extension pgq.
+        InvalidEvent, QueueNotFound, QueueRefused: nothing was inserted.
     """
     some = split_batches(batches)
     first = next(some, None)
@@ -118,10 +118,11 @@ def _copy(client: Client, options: SinkOptions, names: Sequence[str], rows: _Row
         copy.write(binary_copy.START)
         for octets in rows:
             if limit is not None and rows.events > limit:
-                raise TransactionLimitExceeded(
+                raise QueueRefused(
                     f"queue {options.queue} accepts {limit} events per transaction, and this task "
                     "has more: repartition into more tasks, or raise the queue's per_tx_limit",
                     queue=options.queue,
+                    sqlstate="PQ007",
                 )
             copy.write(octets)
         copy.write(binary_copy.END)

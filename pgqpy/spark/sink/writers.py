@@ -105,7 +105,7 @@ def commit_stages(options: SinkOptions, messages: Sequence[WriterCommitMessage |
     Raises:
         StageLost: a stage was dropped, or the ledger lost the epoch after a task found it there.
             The query fails, and a restart repeats the epoch.
-        EpochChanged: the ledger has the epoch with other rows, or a later epoch.
+        StageLost: the ledger has the epoch with other rows, or a later epoch.
     """
     task_messages = [message for message in _task_messages(messages) if message.attempt != NOTHING]
     write_id = task_messages[0].write_id if task_messages else None

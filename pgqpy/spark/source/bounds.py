@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pgqpy import tick_ranges
-from pgqpy.errors import InvalidArgument, RangeExpired, TickNotFound
+from pgqpy.errors import InvalidArgument, NotFound, RangeExpired
 
 if TYPE_CHECKING:
     from pgqpy.client import Client
@@ -20,7 +20,7 @@ def resolve_bound(client: Client, queue: Queue, bound: Bound, *, fail_on_data_lo
     """Return the tick for a bound.
 
     Raises:
-        TickNotFound: the tick is in the future, or compaction removed it.
+        NotFound: the tick is in the future, or compaction removed it.
         RangeExpired: rotation removed events after it. Without `fail_on_data_loss`, log a warning
             and return the earliest tick instead.
         InvalidArgument: the time is in the future.
@@ -49,22 +49,24 @@ def retained_tick(
     around = tick_ranges.adjacent_ticks(client, queue, tick)
     if tick not in around:
         near = " or ".join(str(each) for each in around if each is not None)
-        raise TickNotFound(
+        raise NotFound(
             f"{option}: queue {queue.name!r} has no tick {tick}, because compaction keeps one tick "
             f"per second: name {near}",
             queue=queue.name,
             tick_id=tick,
+            sqlstate="PQ005",
         )
     return tick
 
 
-def future_tick(queue: Queue, tick: int, option: str) -> TickNotFound:
+def future_tick(queue: Queue, tick: int, option: str) -> NotFound:
     """Return the error for a tick after the queue's last one."""
-    return TickNotFound(
+    return NotFound(
         f"{option}: tick {tick} is in the future, the last tick of queue {queue.name!r} is "
         f"{queue.last_tick}: name one from {queue.first_tick} to {queue.last_tick}",
         queue=queue.name,
         tick_id=tick,
+        sqlstate="PQ005",
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from psycopg import errors, sql
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pgqpy.errors import QueueNotFound, RangeExpired, TickNotFound
+from pgqpy.errors import NotFound, QueueNotFound, RangeExpired
 from pgqpy.spark.source.arrow_session import open_with_retries
 from pgqpy.spark.source.conversion import to_spark_batch
 
@@ -71,7 +71,7 @@ def read(
         QueueNotFound: the queue was dropped.
         RangeExpired: rotation removed events of the partition. Without `fail_on_data_loss`, log a
             warning and read the rest.
-        TickNotFound: the queue has other ticks than those of the plan.
+        NotFound: the queue has other ticks than those of the plan.
         DatabaseRestored: the queue was restored from a dump and needs repair_queue.
         ConnectionFailed: the server cannot be reached.
     """
@@ -128,11 +128,12 @@ def _dropped(partition: EventPartition) -> QueueNotFound:
     )
 
 
-def _changed(partition: EventPartition) -> TickNotFound:
-    return TickNotFound(
+def _changed(partition: EventPartition) -> NotFound:
+    return NotFound(
         f"tick {partition.planned_end.tick_id} of queue {partition.queue!r} is not the one that "
         "this task was planned with: the server was restored from a backup, a standby that lagged "
         "took over, or the queue was repaired. Start the query again, so that it is planned anew",
         queue=partition.queue,
         tick_id=partition.planned_end.tick_id,
+        sqlstate="PQ005",
     )

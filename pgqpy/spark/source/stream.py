@@ -91,7 +91,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         at = parse_offset(start)
         is_trigger_once = isinstance(limit, ReadAllAvailable)
         # Trigger.Once has this one micro-batch only, so it cannot be empty: a driver killed here
-        # leaves a pin, and the next start asks what to do (SubscriptionMoved).
+        # leaves a pin, and the next start asks what to do (ConsumerRunning).
         if self._is_first(at) and not is_trigger_once:
             return at._asdict()
         self.subscription.resume(at)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from pgqpy import tick_ranges
 from pgqpy.errors import (
     ConsumerNotFound,
+    ConsumerRunning,
     InvalidArgument,
+    NotFound,
     PgqError,
     QueueNotFound,
-    SubscriptionMoved,
-    TickNotFound,
 )
 from pgqpy.spark.source import bounds
 from pgqpy.spark.source.driver_connection import DriverConnection
@@ -52,7 +52,7 @@ class Subscription:
         self._queue_id: int | None = None
 
     def newest(self, at: Offset) -> Offset:
-        """Return the queue's newest tick; TickNotFound if the query is beyond it."""
+        """Return the queue's newest tick; NotFound if the query is beyond it."""
 
         def newest(client: Client) -> Offset:
             queue = self._find(client)
@@ -66,7 +66,7 @@ class Subscription:
         """Move the subscription to the start of a new query, and return that offset.
 
         Raises:
-            What `bounds.resolve_bound` raises; ConsumerRunning; SubscriptionMoved: the start is
+            What `bounds.resolve_bound` raises; ConsumerRunning, also where the start is
             `subscription`, and another query may still need the events that it keeps.
         """
         bound = self._options.start
@@ -113,7 +113,7 @@ class Subscription:
             return self._offset(client, start if end is None else end)
 
         for _ in range(ATTEMPTS - 1):
-            with suppress(TickNotFound):
+            with suppress(NotFound):
                 return self.connection.call(pin)
         return self.connection.call(pin)
 
@@ -239,33 +239,36 @@ class Subscription:
         assert self._queue_id is not None  # noqa: S101  # every connection has looked it up
         times = tick_ranges.find_tick_times(client, self._queue_id, tick)
         if tick not in times:
-            raise TickNotFound(queue=self._queue, tick_id=tick)
+            text = f"queue {self._queue!r} has no tick {tick}"
+            raise NotFound(text, queue=self._queue, tick_id=tick, sqlstate="PQ005")
         return Offset(self._consumer, self._queue_id, tick, times[tick])
 
     def _check_ticks(self, client: Client, *offsets: Offset) -> None:
-        """Raise TickNotFound if a number of the checkpoint is now that of another tick."""
+        """Raise NotFound if a number of the checkpoint is now that of another tick."""
         ticks = [each.tick for each in offsets]
         times = tick_ranges.find_tick_times(client, offsets[0].queue_id, *ticks)
         for each in offsets:
             if times.get(each.tick, each.time) != each.time:
                 raise self._lost(client, each)
 
-    def _lost(self, client: Client, at: Offset) -> TickNotFound:
+    def _lost(self, client: Client, at: Offset) -> NotFound:
         position = tick_ranges.find_position(client, self._queue, self._consumer)
         start = '"earliest"' if position is None else f'{{"tick": {position.tick}}}'
-        return TickNotFound(
+        return NotFound(
             f"queue {self._queue!r} has lost tick {at.tick}, where the query was at {at.time}: the "
             "server was restored from a backup, or a standby that lagged took over. "
             f"Start with a new checkpointLocation and startingOffsets={start}: from there no event "
             "is missing, and events that the sink has already come again",
             queue=self._queue,
             tick_id=at.tick,
+            sqlstate="PQ005",
         )
 
     def _refused(self, problem: str, position: Position) -> PgqError:
-        return SubscriptionMoved(
+        return ConsumerRunning(
             f"consumer {self._consumer!r} of queue {self._queue!r} {problem}",
             queue=self._queue,
             consumer=self._consumer,
             tick_id=position.tick,
+            sqlstate="PQ017",
         )
