@@ -24,7 +24,7 @@ def _queue_template(server: Server, template: str) -> Iterator[str]:
 
 @pytest.fixture
 def db(server: Server, template: str, _queue_template: str) -> Iterator[Database]:
-    """A fresh database with sessions to interleave; tests that take it alone bite mutants too.
+    """A fresh database with sessions to interleave.
 
     A test that begins with `db.queue()` gets a database that has the queue already.
     """

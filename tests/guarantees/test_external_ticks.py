@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.guarantees.mutations import Mutation, expect_failure
 from tests.guarantees.sessions import RC, RR, refused
 from tests.guarantees.test_g7_copies import replicate
 from tests.guarantees.test_g7_moved import MOVED
@@ -128,58 +126,3 @@ def test_tick_up_to_the_ids_of_a_copy_is_refused_while_its_sequence_is_behind(
         db.main.one(TICK, 52, 1010)
     db.main.one("select pgq.repair_queue('q')")
     db.main.one(TICK, 52, 1010)
-
-
-MUTATIONS = {
-    "leave the sequence behind": Mutation(
-        "check_id",
-        "perform pgq.seq_setval(q.queue_event_seq, i_id);",
-        "",
-        partial(test_events_get_no_id_again_when_the_external_ticker_is_given_up, copy=COPY),
-    ),
-    "let the number of a tick fall": Mutation(
-        "insert_tick",
-        "if v_event_seq < last.tick_event_seq",
-        "if i_event_seq is null and v_event_seq < last.tick_event_seq",
-        test_tick_of_a_copy_without_its_sequences_never_falls,
-    ),
-    "take events of the tick's own transaction for lost ids": Mutation(
-        "ids_are_repeated",
-        "ev_txid is not distinct from $2 as is_own",
-        "false as is_own",
-        test_events_that_are_written_with_their_tick_are_accepted_after_a_move,
-    ),
-    "take all ids up to an external tick's number for known ones": Mutation(
-        "insert_tick",
-        "if pgq.check_tick_order(q,",
-        "if pgq.seq_setval(q.queue_event_seq, i_event_seq) is null\n"
-        "            or pgq.check_tick_order(q,",
-        test_tick_up_to_the_ids_of_a_copy_is_refused_while_its_sequence_is_behind,
-    ),
-    "move the sequence up before the tick is accepted": Mutation(
-        "ticker",
-        "perform pgq.insert_tick(q.queue_id, i_tick_id",
-        "perform pgq.seq_setval(q.queue_event_seq, i_event_seq);\n"
-        "    perform pgq.insert_tick(q.queue_id, i_tick_id",
-        test_refused_tick_hides_no_event_from_the_repair,
-    ),
-    "cancel by the external ticker's number": Mutation(
-        "insert_tick",
-        "greatest(i_event_seq,",
-        "coalesce(i_event_seq,",
-        test_events_ahead_of_an_external_tick_are_cancelled,
-    ),
-    "take events for new by the external ticker's number": Mutation(
-        "insert_tick",
-        "greatest(i_event_seq,",
-        "coalesce(i_event_seq,",
-        test_events_ahead_of_an_external_tick_are_not_new_after_a_move,
-    ),
-}
-
-
-@pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS)
-def test_mutation_is_noticed(
-    db: Database, mutation: Mutation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expect_failure(db, mutation, monkeypatch)

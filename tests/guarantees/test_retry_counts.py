@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
-from tests.guarantees.mutations import Mutation, expect_failure
 from tests.guarantees.sessions import refused
 
 if TYPE_CHECKING:
@@ -33,18 +30,3 @@ def test_each_event_is_counted_where_it_is_due(db: Database) -> None:
     assert sum(count for _, count in db.main.all(COUNTS, "c", 4)) == 4
     with refused("PQ002"):
         db.main.all(COUNTS, "nobody", None)
-
-
-MUTATIONS = {
-    "count those of everybody": ("where ev_owner = v_sub", "where ev_owner > 0"),
-    "count all": ("limit i_limit", ""),
-    "take any time that fits": ("order by w limit 1", "order by w desc limit 1"),
-}
-
-
-@pytest.mark.parametrize("change", MUTATIONS.values(), ids=MUTATIONS.keys())
-def test_engine_without_it_fails_its_test(
-    db: Database, change: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mutation = Mutation("get_retry_counts", *change, test_each_event_is_counted_where_it_is_due)
-    expect_failure(db, mutation, monkeypatch)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pgqpy.install import install
-from tests.guarantees.mutations import Mutation, expect_failure
 from tests.guarantees.sessions import Database
 from tests.support.crash import kill_server
 from tests.support.gates import wait_until_blocked
@@ -90,35 +89,3 @@ def test_crash_of_a_server_with_a_minimal_wal_repeats_no_number(minimal: Embedde
         assert db.main.insert("c") > last
         db.main.tick()
         assert db.main.drain() == ["a", "b", "c"]
-
-
-MUTATIONS = {
-    "set what a producer may move": Mutation(
-        "seq_setval",
-        "v_last + c_most then\n"
-        "        perform pg_advisory_xact_lock(7366517, hashtext(i_seq_name));\n"
-        "        v_last := pgq.seq_getval(i_seq_name);\n"
-        "        if i_new_value > v_last + c_most then",
-        "v_last then\n        if true then",
-        test_sequence_is_not_moved_back_beside_a_producer,
-    ),
-    "look no second time": Mutation(
-        "seq_setval",
-        "));\n        v_last := pgq.seq_getval(i_seq_name);",
-        "));",
-        test_sequence_is_not_moved_back_by_a_move_that_looked_before,
-    ),
-    "look without the lock": Mutation(
-        "seq_setval",
-        "pg_advisory_xact_lock(",
-        "concat(",
-        test_two_sessions_move_a_sequence_far_in_turn,
-    ),
-}
-
-
-@pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS)
-def test_mutation_is_noticed(
-    db: Database, mutation: Mutation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expect_failure(db, mutation, monkeypatch)
