@@ -11,6 +11,8 @@ ALL ?=
 DEMO ?=
 CASE ?=
 LONG ?=
+FILES ?=
+LIMIT ?=
 COMPOSE ?= docker compose
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -19,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo postgres test test-slow test-prometheus test-browser screenshots check fix bench smoke compose clean
+.PHONY: help setup demo postgres test test-slow test-prometheus test-browser mutants screenshots check fix bench smoke compose clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -68,6 +70,11 @@ test-browser: $(STAMP)  ## Test the dashboard in Debian's chromium
 	@$(BIN)/python -m pip install --quiet 'playwright>=1.50' 'axe-playwright-python>=0.1.4'
 	@$(BIN)/python -m pytest -m browser tests/dashboard && echo "make test-browser: passed" \
 	  || { echo "make test-browser: FAILED"; exit 1; }
+
+# Only what tools/mutants.json does not know, without FILES.
+mutants: $(STAMP)  ## Run mutants of the engine's SQL (FILES=schema/functions/consume/*.sql, LIMIT=300 seconds)
+	@$(BIN)/python tools/mutate_sql.py --jobs $(JOBS) $(if $(LIMIT),--limit $(LIMIT)) $(FILES) && echo "make mutants: passed" \
+	  || { echo "make mutants: FAILED"; exit 1; }
 
 screenshots: $(STAMP)  ## Take the pictures of the dashboard in docs/images, of a made-up shop
 	@command -v chromium >/dev/null || { echo "chromium is missing: apt-get install chromium (Debian, Ubuntu)"; exit 1; }
