@@ -82,4 +82,4 @@ class LateEnd:
         with connect_as_tool(
             self._dsn, SETTINGS, any_session=any_session, fallback_application_name=name
         ) as client:
-            client.runner.run(self._call)
+            client.call(self._call)

@@ -155,7 +155,7 @@ class SignsOfLife:
             if self._client is None:
                 self._client = self._connect()
             with breaking_off(self._client.connection, self._interval):
-                is_open = self._client.runner.run(share.touch_batch(batch, self._lease))
+                is_open = self._client.call(share.touch_batch(batch, self._lease))
         except (psycopg.Error, PgqError) as error:
             self._disconnect()
             text = "consumer %s of queue %s: no sign of life for batch %d: %s"

@@ -88,7 +88,7 @@ def replay(
 
 def _begin(client: Client, options: ReplayOptions, say: Callable[[str], None]) -> Replay:
     queue, consumer, asked, since, until, again = options
-    begun = client.runner.run(
+    begun = client.call(
         calls.replay.begin_replay(queue, consumer, asked, since, until, again=again)
     )
     did = f"inserted {begun.events:,} event(s)"
@@ -133,7 +133,7 @@ def _insert(
     call = calls.replay.replay_events(
         options.queue, options.consumer, position, to_position, events, done=done
     )
-    inserted = client.runner.run(call)
+    inserted = client.call(call)
     if inserted is None:
         raise ReplayRefused(
             f"another process runs the replay for consumer {options.consumer!r}, or the "

@@ -27,7 +27,7 @@ def waiting(client: pgqpy.Client) -> list[int]:
     events = list(client.get_batch_events(batch))
     failed = (events[0].id, events[3].id)
     why = Failure("no such customer", "LookupError")
-    client.runner.run(
+    client.call(
         parked.event_park(
             batch,
             [

@@ -60,9 +60,9 @@ def test_a_missing_subconsumer_is_named(client: pgqpy.Client) -> None:
         r"'billing\.1' is not registered on queue 'orders': register it with register_subconsumer"
     )
     with pytest.raises(errors.ConsumerNotFound, match=words):
-        client.runner.run(calls.share.take_part("orders", "billing", "1"))
+        client.call(calls.share.take_part("orders", "billing", "1"))
     with pytest.raises(errors.ConsumerNotFound, match=r"'other' is not .* with register_consumer$"):
-        client.runner.run(calls.share.take_part("orders", "other", "1"))
+        client.call(calls.share.take_part("orders", "other", "1"))
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_the_watcher_the_dashboard_and_tools_are_refused(
 def test_an_error_of_a_call_stays_that_of_the_call(dsn: str, new_orders: str) -> None:
     with connect_as_tool(dsn) as tool:
         with pytest.raises(InvalidTextRepresentation, match="moment"):
-            tool.runner.run(Call("none", "select %s::text::int", ("moment",), bool))
+            tool.call(Call("none", "select %s::text::int", ("moment",), bool))
         assert tool.get_queue_info(new_orders)
 
 

@@ -132,7 +132,7 @@ def test_a_client_without_held_cursors_reads_parked_events_in_their_order(queue,
     events = list(client.get_batch_events(batch))
     rows = [(each, each.extra1, None, Failure()) for each in events]
     client.runner.run_all(event_park(batch, rows), finish_batch(batch))
-    batch = client.runner.run(take_parked(queue.name, CONSUMER, MOST_TAKEN))
+    batch = client.call(take_parked(queue.name, CONSUMER, MOST_TAKEN))
     client.runner.holds_cursors = False
     lists = list(client.fetch_batch_events(batch, 4))
     assert max(map(len, lists)) == 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from psycopg import Connection, OperationalError
 from psycopg.errors import InFailedSqlTransaction
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
     from psycopg import Transaction
 
+    from pgqpy.calls import Call
     from pgqpy.calls.json_values import Default
     from pgqpy.client.exclusive import Block
+
+T = TypeVar("T")
 
 FAILED = (
     "PostgreSQL refused a statement in this transaction, and the error was caught: all of it is "
@@ -59,6 +62,17 @@ class Base:
     def connection(self) -> Connection[Any]:
         """The psycopg connection underneath."""
         return self.runner.connection
+
+    def call(self, call: Call[T]) -> T:
+        """Send a call that a function of `pgqpy.calls` made, and return its result.
+
+        For tools (pgqpy's ticker, Spark, archive, dashboard and command line; yours): the SQL
+        functions that no application needs have no method here, only a function in `pgqpy.calls`,
+        which checks the arguments and names the errors.
+
+            client.call(calls.ticks.pin_range("orders", "lake", 17, 18))
+        """
+        return self.runner.run(call)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -110,7 +110,7 @@ class _Rows:
 def _copy(client: Client, options: SinkOptions, names: Sequence[str], rows: _Rows) -> None:
     row = client.connection.execute(PER_TX_LIMIT, [options.queue]).fetchone()
     limit = row[0] if row else None
-    table = client.runner.run(table_to_load(options.queue))
+    table = client.call(table_to_load(options.queue))
     statement = sql.SQL("copy {} ({}) from stdin with (format binary)").format(
         sql.SQL(table), sql.SQL(", ").join(map(sql.Identifier, names))
     )
