@@ -48,7 +48,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/rights/set_rights.sql
 \ir functions/internal/queues/event_table.sql
 \ir functions/internal/queues/raise_queue_not_found.sql
-\ir functions/internal/isolation/raise_wrong_isolation.sql
+\ir functions/internal/isolation/check_isolation.sql
 \ir functions/internal/queues/find_queue.sql
 \ir functions/helpers/quote_fqname.sql
 \ir functions/helpers/seq_getval.sql

@@ -68,7 +68,7 @@ begin
             move_lanes move_position narrow_part new_batch_id note_look open_lane open_next_range
             parked_event_sql parse_look planned_due raise_detached raise_no_tick raise_other_hash
             raise_queue_not_found raise_sequence_behind raise_sequences raise_subscription_moved
-            raise_worker_lives raise_wrong_isolation raise_wrong_mode range_sql range_txids
+            raise_worker_lives check_isolation raise_wrong_mode range_sql range_txids
             read_open_events read_sequence reads_by_ticks remove_delayed remove_parked
             remove_registration remove_waiting resume_part retained_tick retry_time row_txid
             run_is_dead seen_time set_rights show_holder skip_ranges slowest_tick subtract_ids

@@ -226,9 +226,10 @@ class QueueMachine(RunMachine):
                 return
             retries = dict(self.model.consumers[name].retries)
             outcome = "rollback" if last and end == "rollback" else "commit"
+            batch = self.main.next(name, self.queue)
             self.main.begin(isolation)
             try:
-                self._finish(name, retry, outcome)
+                self._finish(name, batch, retry, outcome)
             except SerializationFailure:
                 assert isolation == SERIALIZABLE
                 self.main.rollback()
@@ -249,8 +250,7 @@ class QueueMachine(RunMachine):
         self.model.finish_part(name, up_to, done)
         self._read_twice(name)
 
-    def _finish(self, name: str, retry: int | None, end: str) -> None:
-        batch = self.main.next(name, self.queue)
+    def _finish(self, name: str, batch: int | None, retry: int | None, end: str) -> None:
         self._retry(name, batch, retry)
         assert self.main.finish(batch) == 1
         self.main.run(end)

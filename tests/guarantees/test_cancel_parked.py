@@ -8,8 +8,7 @@ import pytest
 
 from tests.guarantees.cancelling import states, states_later
 from tests.guarantees.lanes import runs
-from tests.guarantees.parking import TAKE, parked, set_aside, take, taken
-from tests.guarantees.sessions import RR, SERIALIZABLE, refused
+from tests.guarantees.parking import TAKE, parked, set_aside, take
 from tests.guarantees.test_parked_lanes import TAKE as TAKE_LANE
 from tests.guarantees.test_parked_lanes import insert, park_all, take_parked
 from tests.support.gates import wait_until_blocked
@@ -98,20 +97,3 @@ def test_lane_whose_parked_event_is_cancelled_before_the_lock_does_not_get_it(
     if not found:
         found = run.events(take_parked(run))
     assert found == [("a", "2")]
-
-
-@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
-@pytest.mark.parametrize("number", [0, 1])
-def test_older_snapshot_takes_no_parked_event_that_was_cancelled(
-    db: Database, isolation: str, number: int
-) -> None:
-    main = set_aside(db, "a1", data=("a1", "a2", "a3"))
-    assert taken(main) == ["a1"]
-    events = [event for (event,) in main.all("select ev_id from pgq.parked order by park_no")]
-    old = db.open()
-    old.begin(isolation)
-    assert states(main, events[number]) == ["cancelled"]
-    with refused("40001"):
-        take(old)
-    old.rollback()
-    assert taken(old) == (["a3"], ["a2"])[number]

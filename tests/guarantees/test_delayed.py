@@ -18,7 +18,7 @@ from tests.guarantees.delayed import (
     soon,
     wait_until,
 )
-from tests.guarantees.sessions import RR, SERIALIZABLE, refused
+from tests.guarantees.sessions import RR
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
@@ -242,15 +242,6 @@ def test_event_inserted_after_the_clock_was_stepped_back_comes(db: Database) -> 
     db.main.one(AN_HOUR_LATER)
     delay_until_due(db.main, "a")
     assert come(db) == ["a"]
-
-
-@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
-def test_move_is_refused_with_an_old_snapshot(db: Database, isolation: str) -> None:
-    db.queue()
-    db.main.begin(isolation)
-    with refused("PQ013"):
-        db.main.one(MOVE)
-    db.main.rollback()
 
 
 def test_moved_events_count_in_estimates(db: Database) -> None:

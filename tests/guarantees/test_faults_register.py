@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.guarantees.sessions import RC, RR, SERIALIZABLE, refused
+from tests.guarantees.sessions import RC
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
@@ -113,47 +113,3 @@ def test_event_set_aside_while_its_consumer_leaves_does_not_stay(db: Database, c
     one.commit()
     assert gone.result(timeout=30) == 1
     assert _left_over(db.main) == 0
-
-
-@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
-@pytest.mark.parametrize(
-    "call", ["register_consumer_at('q', %s, %s)", "register_consumer('q', %s)"]
-)
-def test_older_snapshot_registers_at_no_tick_that_a_rotation_passed(
-    db: Database, isolation: str, call: str
-) -> None:
-    db.queue()
-    tick = db.main.tick()
-    db.main.insert("a")
-    assert db.main.deliver() == ["a"]
-    old = db.open()
-    old.begin(isolation)
-    # PostgreSQL lets a key share lock pass over this update, and over the rotations behind it.
-    db.main.run("update pgq.queue set queue_ticker_max_lag = '4 s'")
-    for _ in range(4):
-        db.main.deliver()
-        db.main.rotate()
-    assert db.main.one("select queue_low_tick from pgq.queue") > tick
-    arguments = ("late", tick)[: call.count("%s")]
-    with refused("40001"):
-        old.one(f"select pgq.{call}", *arguments)
-    old.rollback()
-    assert old.one("select pgq.register_consumer('q', 'late')") == 1
-    db.main.insert("b")
-    assert db.main.deliver("late") == ["b"]
-
-
-@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
-def test_batch_of_a_consumer_that_an_older_snapshot_removed_is_not_open(
-    db: Database, isolation: str
-) -> None:
-    db.queue()
-    db.main.insert("a")
-    db.main.tick()
-    old = db.open()
-    old.begin(isolation)
-    batch = db.main.next()
-    assert old.one("select pgq.unregister_consumer('q', 'c')") == 1
-    old.commit()
-    assert db.main.one("select count(*) from pgq.position") == 1  # the snapshot did not show it
-    assert db.main.finish(batch) == 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.guarantees.sessions import RR, SERIALIZABLE, refused
+from tests.guarantees.sessions import refused
 from tests.guarantees.test_filters import MOVES, RECEIVE, SET, choose, fill, filtered
 from tests.guarantees.test_shared_ends import HOUR, UNMOVED
 from tests.guarantees.workers import Worker
@@ -64,15 +64,6 @@ def test_same_filter_changes_nothing(db: Database) -> None:
     batch = db.main.next()
     assert choose(db.main, "a") == 0
     assert db.main.finish(batch) == 1
-
-
-@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
-def test_filter_changes_in_read_committed_only(db: Database, isolation: str) -> None:
-    filtered(db)
-    one = db.open()
-    one.begin(isolation)
-    with refused("PQ013"):
-        choose(one, "b")
 
 
 def test_batch_that_is_opened_waits_for_a_new_filter(db: Database) -> None:

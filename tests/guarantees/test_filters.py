@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.guarantees.sessions import RR, SERIALIZABLE, refused
+from tests.guarantees.sessions import refused
 from tests.guarantees.workers import SLOWEST, Worker
 
 if TYPE_CHECKING:
@@ -161,19 +161,6 @@ def test_event_of_a_late_transaction_is_not_skipped(db: Database, *, rolled_back
     late.run("rollback" if rolled_back else "commit")
     fill(db, "b3")
     assert db.main.drain() == ([] if rolled_back else ["late"])
-
-
-@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
-@pytest.mark.parametrize("rotations", [0, 4])
-def test_older_snapshot_skips_nothing(db: Database, isolation: str, rotations: int) -> None:
-    filtered(db, "b1 a1 b2")
-    old = db.open()
-    old.begin(isolation)
-    assert db.main.drain() == ["a1"]
-    for _ in range(rotations):
-        db.main.rotate()
-    with refused("40001"):
-        old.next()
 
 
 def test_ticks_are_there_while_they_are_skipped(db: Database) -> None:

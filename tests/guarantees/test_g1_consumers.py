@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
-from tests.guarantees.sessions import ISOLATIONS, RC, RR, SERIALIZABLE, refused
+from tests.guarantees.sessions import RC
 from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Session
-
-OLD_SNAPSHOTS = pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
 
 
 def test_every_consumer_gets_every_event(db: Database) -> None:
@@ -121,28 +117,10 @@ def test_consumer_that_comes_while_ticks_are_deleted_keeps_its_tick(db: Database
     assert db.main.deliver("newcomer") == ["new"]
 
 
-@OLD_SNAPSHOTS
-def test_consumer_with_an_old_snapshot_never_starts_from_a_lost_tick(
-    db: Database, isolation: str
-) -> None:
-    db.queue(consumers=())
-    newcomer = db.open()
-    newcomer.begin(isolation)
-    for _ in range(5):
-        db.main.tick()
-        db.main.rotate()
-        db.main.one("select pgq.maint_ticks('q')")
-    with refused("40001"):
-        newcomer.one("select pgq.register_consumer('q', 'newcomer')")
-
-
-@pytest.mark.parametrize("isolation", ISOLATIONS)
-def test_event_in_the_transaction_that_made_queue_and_consumer(
-    db: Database, isolation: str
-) -> None:
+def test_event_in_the_transaction_that_made_queue_and_consumer(db: Database) -> None:
     db.queue()
     session = db.open()
-    session.begin(isolation)
+    session.begin()
     session.one("select txid_current()")
     for number in range(3):  # younger transactions end first
         db.main.insert(str(number))

@@ -164,24 +164,6 @@ def test_setting_aside_with_an_old_snapshot_of_a_finished_batch_fails(
 
 
 @OLD_SNAPSHOTS
-def test_old_snapshot_from_before_maint_positions_moves_nothing(
-    db: Database, isolation: str
-) -> None:
-    db.queue()
-    for data in "abc":
-        db.main.insert(data)
-        db.main.tick()
-    loser = db.open()
-    loser.begin(isolation)
-    assert db.main.drain() == ["a", "b", "c"]
-    db.main.one("select pgq.maint_positions()")
-    with refused("40001"):
-        loser.next()
-    loser.rollback()
-    assert loser.next() is None
-
-
-@OLD_SNAPSHOTS
 def test_old_snapshot_from_before_maint_positions_finishes_nothing(
     db: Database, isolation: str
 ) -> None:
@@ -214,14 +196,13 @@ def test_no_gap_that_two_maint_positions_leave_opens_a_lost_batch(
         assert loser.finish(batch) == 0
 
 
-@pytest.mark.parametrize("isolation", ISOLATIONS)
-def test_whole_cycle_in_one_transaction_of_any_isolation(db: Database, isolation: str) -> None:
+def test_whole_cycle_in_one_transaction(db: Database) -> None:
     db.queue()
     consumer = db.open()
     for number, call in enumerate(SET_ASIDE.values(), 1):
         db.main.insert("a")
         db.main.tick()
-        consumer.begin(isolation)
+        consumer.begin()
         batch = consumer.next()
         assert batch is not None
         (event,) = consumer.events(batch)
@@ -229,9 +210,7 @@ def test_whole_cycle_in_one_transaction_of_any_isolation(db: Database, isolation
         assert _set_aside(consumer, call, batch, event) == 0
         assert consumer.finish(batch) == 1
         consumer.commit()
-        consumer.begin(isolation)
         assert consumer.next() is None, "nothing is new"
-        consumer.commit()
         assert _left_over(db.main) == number
 
 
@@ -239,11 +218,16 @@ def test_whole_cycle_in_one_transaction_of_any_isolation(db: Database, isolation
 def test_batch_opened_before_is_set_aside_and_finished_in_any_isolation(
     db: Database, isolation: str
 ) -> None:
-    batch, _ = _open_batch(db)
+    batch, event = _open_batch(db)
     consumer = db.open()
-    consumer.begin(isolation)
-    assert consumer.one("select pgq.batch_retry(%s, 0)", batch) == 1
+    for number, call in enumerate(SET_ASIDE.values(), 1):
+        consumer.begin(isolation)
+        assert consumer.events(batch) == [event]
+        assert _set_aside(consumer, call, batch, event) == 1
+        assert _set_aside(consumer, call, batch, event) == 0
+        assert _left_over(consumer) == 1
+        if number < len(SET_ASIDE):
+            consumer.rollback()
     assert consumer.finish(batch) == 1
     consumer.commit()
-    db.main.one("select pgq.maint_retry_events()")
-    assert db.main.deliver() == ["a"]
+    assert db.main.deliver() == []

@@ -21,8 +21,6 @@ OLD_SNAPSHOTS = pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
 EVENT = "select ev_id, ev_txid from pgq.get_batch_events(1)"
 FIND_TICK = "select next_tick_id from pgq.find_tick_helper(1, 2, now(), 0, null, null)"
 ANSWERS = {
-    "select pgq.next_batch('q', 'c')": 1,
-    "select cur_tick_id from pgq.next_batch_info('q', 'c')": 2,
     "select ev_data from pgq.get_batch_events(1)": "a",
     "select ev_data from pgq.get_batch_cursor(1, 'events', 1)": "a",
     "select pgq.batch_event_tables(1)": "pgq.event_1_0",
@@ -32,18 +30,20 @@ ANSWERS = {
     "select pgq.batch_retry(1, 0)": 1,
     f"select pgq.event_dead(1, array[ev_id], array[ev_txid], '{{why}}') from ({EVENT}) e": 1,
     "select pgq.finish_batch(1)": 1,
+    "select last_tick from pgq.get_consumer_info('q', 'c')": 1,
+    "select last_tick_id from pgq.get_queue_info('q')": 5,
+    "select count(*) from pgq.get_parked_keys(1, array['key'])": 0,
+}
+ONLY_FRESH = {
+    "select pgq.next_batch('q', 'c')": 1,
+    "select cur_tick_id from pgq.next_batch_info('q', 'c')": 2,
     "select pgq.register_consumer('q', 'new')": 1,
     "select pgq.register_consumer_at('q', 'c', 1)": 0,
     FIND_TICK: 5,
-    "select last_tick from pgq.get_consumer_info('q', 'c')": 1,
-    "select last_tick_id from pgq.get_queue_info('q')": 5,
     "select pgq.slowest_tick(1)": 1,
     "select pgq.maint_ticks('q')": 0,
     "select replay_tick from pgq.begin_replay('q', 'c', 'all', '-infinity', 'infinity')": 0,
-    "select count(*) from pgq.get_parked_keys(1, array['key'])": 0,
     "select pgq.drop_queue('q', true)": 1,
-}
-ONLY_FRESH = {
     "select tick_id from pgq.tick_queue('q')": 6,
     "select pgq.maint_positions()": 0,
     "select pgq.maint_rotate_tables_step1('q')": 0,

@@ -17,7 +17,7 @@ from tests.guarantees.parking import (
     take,
     taken,
 )
-from tests.guarantees.sessions import RC, RR, Database, refused
+from tests.guarantees.sessions import Database, refused
 from tests.support.gates import wait_until_blocked
 
 
@@ -187,16 +187,13 @@ def test_part_of_parked_events_ends_those_that_the_caller_names(db: Database) ->
     assert [*taken(main), *taken(main)] == ["a2", "a3"]
 
 
-@pytest.mark.parametrize("isolation", [RC, RR])
-def test_effects_and_the_end_of_a_parked_event_are_one_transaction(
-    db: Database, isolation: str
-) -> None:
+def test_effects_and_the_end_of_a_parked_event_are_one_transaction(db: Database) -> None:
     main = set_aside(db, "a1", data=("a1", "a2"))
-    main.begin(isolation)
+    main.begin()
     assert taken(main) == ["a1"]
     main.rollback()
     assert parked(main) == ["a1", "a2"]
-    main.begin(isolation)
+    main.begin()
     assert taken(main) == ["a1"]
     main.commit()
     assert parked(main) == ["a2"]

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.guarantees.replaying import INSERT, begin, call_of, replay, replay_later
+from tests.guarantees.replaying import begin, replay, replay_later
 from tests.guarantees.seek import RETRIES, put_back, ticked
-from tests.guarantees.sessions import RR, refused
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
@@ -67,20 +66,3 @@ def test_move_back_waits_for_a_replay_whose_events_stay_as_retried_ones(db: Data
     assert call.result(timeout=30) == 0
     assert db.main.drain() == ["a", "b"]
     assert db.main.one(RETRIES) == ["a", "b"]
-
-
-@pytest.mark.parametrize("how", [MOVE, SEEK], ids=["move", "seek"])
-def test_replay_whose_snapshot_is_older_than_a_move_back_is_refused(db: Database, how: str) -> None:
-    db.queue()
-    ticks = ticked(db.main, "ab")
-    db.main.drain()
-    begin(db.main)
-    session = db.open()
-    session.begin(RR)
-    call = call_of(session, ticks)
-    db.main.one(how, ticks[0])
-    with refused("40001"):
-        session.one(INSERT, *call)
-    session.rollback()
-    assert db.main.drain() == ["a", "b"]
-    assert db.main.one(RETRIES) is None

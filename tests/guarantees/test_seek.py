@@ -11,7 +11,7 @@ from tests.guarantees.lanes import KEYS, insert, runs
 from tests.guarantees.parking import insert_keyed, park, parked, set_aside
 from tests.guarantees.receivers import data, done, filled, receive
 from tests.guarantees.seek import PINS, RETRIES, SEEK, SEEK_TIME, fail, put_back, retry, ticked
-from tests.guarantees.sessions import RR, refused
+from tests.guarantees.sessions import refused
 from tests.guarantees.workers import workers
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def test_place_that_cannot_be_reached_is_refused_with_the_earliest(db: Database)
         assert "first_tick=4, last_tick=8" in (caught.value.diag.message_detail or "")
 
 
-def test_seek_is_for_subscribed_consumers_in_read_committed(db: Database) -> None:
+def test_seek_is_for_subscribed_consumers(db: Database) -> None:
     workers(db, "a")
     for state, call in (
         ("PQ001", "('none', 'c', 1)"),
@@ -81,10 +81,6 @@ def test_seek_is_for_subscribed_consumers_in_read_committed(db: Database) -> Non
     ):
         with refused(state):
             db.main.one(f"select pgq.seek_consumer{call}")
-    db.main.begin(RR)
-    with refused("PQ013"):
-        db.main.one(SEEK, 1, True)
-    db.main.rollback()
     assert db.main.all("select co_name from pgq.consumer order by 1") == [
         ("c",),
         ("c.1",),

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
-from tests.guarantees.sessions import RR, SERIALIZABLE, refused
+from tests.guarantees.sessions import refused
 from tests.guarantees.workers import SLOWEST, Worker, workers
 from tests.support.gates import wait_until_blocked
 
@@ -77,14 +75,6 @@ def test_finished_worker_holds_no_tick(db: Database) -> None:
     assert one.finish(one.take()) == 1
     assert other.drain() == ["b", "c"]
     assert db.main.one(SLOWEST) == db.main.one("select max(tick_id) from pgq.tick")
-
-
-@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
-def test_old_snapshot_takes_no_range(db: Database, isolation: str) -> None:
-    (one,) = workers(db, "a", 1)
-    one.session.begin(isolation)
-    with refused("PQ013"):
-        one.take()
 
 
 def test_retried_and_dead_events_belong_to_the_consumer(db: Database) -> None:

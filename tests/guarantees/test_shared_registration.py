@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from tests.guarantees.receivers import RECEIVE, data, receive
-from tests.guarantees.sessions import RR, SERIALIZABLE, refused
+from tests.guarantees.sessions import refused
 from tests.guarantees.workers import Worker, workers
 from tests.support.gates import wait_until_blocked
 
@@ -109,30 +109,6 @@ def test_worker_is_not_removed_with_its_range(db: Database, call: str) -> None:
     assert one.data(batch) == ["a"]
     assert one.finish(batch) == 1
     assert admin.one(f"select pgq.{call}") == 1
-
-
-@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
-@pytest.mark.parametrize("call", [REMOVE, UNREGISTER])
-@pytest.mark.parametrize("taken", ["after the snapshot", "before a compaction"])
-def test_older_snapshot_removes_no_worker_with_its_range(
-    db: Database, isolation: str, call: str, taken: str
-) -> None:
-    (one, other) = workers(db, "a", 2)
-    admin = db.open()
-    batch = one.take() if taken == "before a compaction" else None
-    admin.begin(isolation)
-    if batch is None:
-        batch = one.take()
-    else:
-        assert db.main.one("select pgq.compact_positions()")
-    with refused("40001"):
-        admin.one(f"select pgq.{call}")
-    admin.rollback()
-    with refused("PQ021"):
-        admin.one(f"select pgq.{call}")
-    assert one.data(batch) == ["a"]
-    assert one.finish(batch) == 1
-    assert other.drain() == []
 
 
 @pytest.mark.parametrize("call", [REMOVE, DROP, UNREGISTER])

@@ -142,19 +142,6 @@ def test_snapshot_from_before_a_commit_reads_whole_batches_only(
 
 
 @OLD_SNAPSHOTS
-def test_snapshot_from_before_a_commit_opens_no_batch_of_it(db: Database, isolation: str) -> None:
-    db.queue()
-    opened = stage(db.main, "a", "b")
-    old = db.open()
-    old.begin(isolation)
-    commit_stage(db.main, opened)
-    db.main.tick()
-    assert old.next() is None
-    old.commit()
-    assert old.drain() == ["a", "b"]
-
-
-@OLD_SNAPSHOTS
 def test_commit_with_an_old_snapshot_is_done_once(db: Database, isolation: str) -> None:
     db.queue()
     opened = stage(db.main, "a")

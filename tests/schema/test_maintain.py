@@ -72,12 +72,6 @@ def test_rotation_beside_a_reader_of_the_table_is_put_off(queue, sql, connect):
     assert rotate(sql) == 1
 
 
-def test_rotation_needs_read_committed(queue, sql):
-    sql("set default_transaction_isolation = 'repeatable read'")
-    assert state(sql, "select pgq.maint_rotate_tables_step1('q')") == "PQ013"
-    assert state(sql, "select pgq.repair_queue('q')") == "PQ013"
-
-
 def test_rotation_of_an_unknown_queue_and_of_a_broken_one(queue, sql):
     assert state(sql, "select pgq.maint_rotate_tables_step1('nope')") == "PQ001"
     assert state(sql, "select pgq.maint_ticks('nope')") == "PQ001"
@@ -280,14 +274,3 @@ def test_consumer_info_counts_pending_events(queue, sql, rows):
 def test_version_is_that_of_the_contract(sql):
     assert sql("select pgq.version()") == "3.5"
     assert sql("select pgq.upgrade_schema()") == 0
-
-
-def test_maint_positions_clears_up_after_an_unregister_with_an_old_snapshot(queue, sql, connect):
-    other = connect(autocommit=False)
-    other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-    other.execute("select 1")
-    finish_all(sql)
-    other.execute("select pgq.unregister_consumer('q', 'c')")
-    other.commit()
-    sql("select pgq.maint_positions()")
-    assert sql("select count(*) from pgq.position") == 0

@@ -179,14 +179,6 @@ def test_queue_that_cannot_be_checked_is_due_and_hides_no_other(ticked, sql, row
     assert rows("select * from pgq.ticker_due() order by 1") == [("broken",), ("other",)]
 
 
-@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
-def test_tick_needs_read_committed(queue, sql, level):
-    sql(f"set default_transaction_isolation = '{level}'")
-    assert state(sql, "select pgq.tick_queue('q')") == "PQ013"
-    assert state(sql, "select pgq.ticker('q')") == "PQ013"
-    assert state(sql, "select pgq.ticker()") == "PQ013"
-
-
 def test_tick_in_another_isolation_says_how_to_change_it(queue, connection):
     with pytest.raises(psycopg.Error) as caught, connection.transaction():
         connection.execute("set transaction isolation level repeatable read")

@@ -10,8 +10,8 @@
 --
 -- Returns: 1. The form without x_force returns null for null.
 -- Raises: PQ001; PQ008 it has consumers or cron entries; 2BP01 other objects depend on the queue's
---   tables or sequences; 55P03 as lock_queue; 40001 as check_snapshot.
--- Writes: as check_snapshot, lock_queue; delete pgq.queue, pgq.registration, pgq.position,
+--   tables or sequences; PQ013 not READ COMMITTED; 55P03 as lock_queue.
+-- Writes: as lock_queue; delete pgq.queue, pgq.registration, pgq.position,
 --   pgq.retry_queue, pgq.dead_event, pgq.parked, pgq.delayed_event, pgq.skipped_event,
 --   pgq.consumer, pgq.checked, pgq.tick, pgq.ledger, pgq.stage, pgq.dedup_key, pgq.cron; drop
 --   tables and sequences; create function.
@@ -24,7 +24,7 @@ declare
     v_name text;
     v_dependents text;
 begin
-    perform pgq.check_snapshot();
+    perform pgq.check_isolation('drop_queue');
     for v_turn in 1 .. 2 loop  -- check before the locks; again with them
         if v_turn = 2 then
             q := pgq.lock_queue(x_queue_name);

@@ -45,9 +45,7 @@ declare
     v_doubts bigint[];
     v_kept bigint;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.raise_wrong_isolation('a repair');
-    end if;
+    perform pgq.check_isolation('a repair');
     q := pgq.lock_queue(i_queue_name, i_mark => true);
     perform pgq.count_truncation();
 

@@ -10,8 +10,8 @@
 --   compares.
 -- Raises: PQ002 not a subscriber; PQ009 a NULL; PQ017 the consumer reads ranges of ticks, which
 --   have no retried events; PQ020 a subconsumer or a lane; PQ024 it is detached: the events that it
---   lost are after its position, so they would be left out; 40001 as check_snapshot.
--- Writes: key share lock pgq.registration; insert or update pgq.replay; as check_snapshot.
+--   lost are after its position, so they would be left out; PQ013 not READ COMMITTED.
+-- Writes: key share lock pgq.registration; insert or update pgq.replay.
 create or replace function pgq.begin_replay(
     i_queue_name text, i_consumer_name text, i_asked text, i_since timestamptz,
     i_until timestamptz, i_again boolean default false)
@@ -22,12 +22,12 @@ declare
     p pgq.current_position;
     r pgq.replay;
 begin
+    perform pgq.check_isolation('a replay');
     if i_asked is null or i_since is null or i_until is null then
         raise exception 'Invalid NULL value' using errcode = 'PQ009',
             hint = 'for all events give the times -infinity and infinity';
     end if;
     perform from pgq.registration where sub_id = v_sub for key share;
-    perform pgq.check_snapshot();
     select * into p from pgq.current_position where sub_id = v_sub;
     if not found then  -- unregistered while we waited
         raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name

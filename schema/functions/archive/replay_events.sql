@@ -10,7 +10,7 @@
 --   workers the slowest one counts. tick_ids has the first tick that saw each event. A position is
 --   a tick that existed when the event was archived, so comparing numbers is exact. While the
 --   registration is locked, the position can only advance: a session that moves it back locks the
---   registration for update and updates it, see seek_consumer and register_consumer_at.
+--   registration for update, see seek_consumer and register_consumer_at.
 -- - Events that wait in its retry queue, or are parked.
 -- - Events that its filter does not take. The filter of a batch lets all retried events pass.
 -- - Events that were cancelled for it or for all, as far as pgq.skipped_event still has them. Their
@@ -25,10 +25,9 @@
 --   belong to one event.
 -- Returns: how many events were inserted; null, and nothing was done, if the replay is at another
 --   position, or there is none.
--- Raises: PQ002 not a subscriber; PQ009 arrays of different lengths; PQ024 as begin_replay; 40001
---   as check_snapshot, or in REPEATABLE READ, another session was faster, or moved the consumer.
--- Writes: key share lock pgq.registration; update pgq.replay; insert pgq.retry_queue; as
---   check_snapshot.
+-- Raises: PQ002 not a subscriber; PQ009 arrays of different lengths; PQ013, PQ024 as
+--   begin_replay.
+-- Writes: key share lock pgq.registration; update pgq.replay; insert pgq.retry_queue.
 create or replace function pgq.replay_events(
     i_queue_name text, i_consumer_name text, i_tick bigint, i_group bigint, i_next_tick bigint,
     i_next_group bigint, i_done boolean, ev_ids bigint[], ev_times timestamptz[], tick_ids bigint[],
@@ -43,6 +42,7 @@ declare
     r pgq.registration;
     v_inserted int := 0;
 begin
+    perform pgq.check_isolation('a replay');
     if array[cardinality(ev_times), cardinality(tick_ids), cardinality(ev_types),
              cardinality(ev_datas), cardinality(ev_extra1s), cardinality(ev_extra2s),
              cardinality(ev_extra3s), cardinality(ev_extra4s)]
@@ -51,7 +51,6 @@ begin
             hint = 'give one element for each event in each array';
     end if;
     select * into r from pgq.registration where sub_id = v_sub for key share;
-    perform pgq.check_snapshot();
     if r.sub_detached is not null then
         perform pgq.raise_detached(i_queue_name, i_consumer_name, r.sub_detached);
     end if;

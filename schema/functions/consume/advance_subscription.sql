@@ -5,7 +5,7 @@
 -- that has not read a range yet says so by naming the same tick twice.
 -- Returns: 1 moved; 0 it is at i_to_tick already, as after a repeated call.
 -- Raises: PQ002 not a subscriber; PQ005, PQ009, PQ016 as find_range; PQ017 it is elsewhere, or has
---   an open batch: another session uses it; PQ020, 40001 as lock_subscription.
+--   an open batch: another session uses it; PQ013, PQ020 as lock_subscription.
 -- Writes: as lock_subscription; insert pgq.position.
 create or replace function pgq.advance_subscription(
     i_queue_name text, i_consumer_name text, i_from_tick bigint, i_to_tick bigint)

@@ -15,8 +15,7 @@
 -- Returns: part_size: handle so many events at a time, and finish them by finish_part; null: whole
 --   batches. tries: how often a run died while it handled only the first open event; null: never.
 --   died: the token of the run that died; null: none.
--- Raises: PQ002 not a subscriber; PQ009 a bad token; PQ020 as lock_subscription; 40001 as it
---   and move_position.
+-- Raises: PQ002 not a subscriber; PQ009 a bad token; PQ013, PQ020 as lock_subscription.
 -- Writes: as lock_subscription; insert pgq.position, unless the token is the same; update
 --   pgq.registration at the first run: the consumer is plain from then on.
 create or replace function pgq.begin_run(

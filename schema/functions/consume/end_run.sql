@@ -2,7 +2,7 @@
 -- does not count it as an unclean end. The careful mode stays as it is. The lease ends: another
 -- worker of a shared consumer may take the batch over at once.
 -- Returns: 1; 0 if another run has begun meanwhile.
--- Raises: PQ002 not a subscriber; PQ020 as lock_subscription; 40001 as it and move_position.
+-- Raises: PQ002 not a subscriber; PQ013, PQ020 as lock_subscription.
 -- Writes: as lock_subscription; insert pgq.position.
 create or replace function pgq.end_run(i_queue_name text, i_consumer_name text, i_holder text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp

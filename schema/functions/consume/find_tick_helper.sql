@@ -8,7 +8,7 @@
 -- up to the minimum. While ids come, they meet the minimum; to count events at each of their ticks
 -- would cost more than to read them.
 -- Returns: one row, all null when no tick meets a limit.
--- Raises, writes: as check_snapshot.
+-- Writes: nothing.
 create or replace function pgq.find_tick_helper(
     i_queue_id int, i_prev_tick_id bigint, i_prev_tick_time timestamptz, i_prev_tick_seq bigint,
     i_min_count bigint, i_min_interval interval,
@@ -20,9 +20,6 @@ declare
     last pgq.tick;
     v_met boolean;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.check_snapshot();
-    end if;
     if i_min_count is null and i_min_interval is null then
         select tick_id, tick_time, tick_event_seq into next_tick_id, next_tick_time, next_tick_seq
           from pgq.tick where tick_queue = i_queue_id and tick_id > i_prev_tick_id

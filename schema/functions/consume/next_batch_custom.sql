@@ -14,12 +14,10 @@
 --   i_min_interval: see find_tick_helper.
 -- Returns: one row; batch_id is null when there is no batch yet. The event_seq columns are
 --   estimates, never proof of an empty batch.
--- Raises: PQ002 Not subscriber to queue; PQ015 PgQ corruption; PQ020 workers share the consumer;
---   PQ024 as raise_detached;
---   40001 in REPEATABLE READ, another session was faster, or as check_snapshot, mark_skips.
---   With a filter, as skip_ranges.
--- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot, mark_skips,
---   skip_ranges.
+-- Raises: PQ002 Not subscriber to queue; PQ013 not READ COMMITTED: the second look needs a snapshot
+--   that is younger than the lock; PQ015 PgQ corruption; PQ020 workers share the consumer; PQ024 as
+--   raise_detached. With a filter, as skip_ranges.
+-- Writes: row lock pgq.registration; insert pgq.position; as skip_ranges.
 create or replace function pgq.next_batch_custom(
     i_queue_name text, i_consumer_name text, i_min_lag interval, i_min_count int,
     i_min_interval interval, out batch_id bigint, out cur_tick_id bigint, out prev_tick_id bigint,
@@ -32,9 +30,7 @@ declare
     r record;
     v_locked boolean := false;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.check_snapshot();
-    end if;
+    perform pgq.check_isolation('opening a batch');
     loop
         select p.*, t.tick_time, t.tick_event_seq, t.tick_id
           into r
@@ -90,9 +86,6 @@ begin
         perform from pgq.registration where sub_id = r.sub_id for no key update;
         v_locked := true;
     end loop;
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.mark_skips(r.sub_id);
-    end if;
     if r.sub_filter is not null then
         select last_tick, next_tick into prev_tick_id, cur_tick_id
           from pgq.skip_ranges(

@@ -6,8 +6,8 @@
 --
 -- Returns: 1; 0 if these ticks are pinned already.
 -- Raises: PQ002 not a subscriber; PQ005, PQ009, PQ016 as find_range; PQ009 an empty range; PQ017
---   the subscription is beyond the range, or has an open batch: another session uses it; PQ020,
---   40001 as lock_subscription.
+--   the subscription is beyond the range, or has an open batch: another session uses it; PQ013,
+--   PQ020 as lock_subscription.
 -- Writes: as lock_subscription; insert pgq.position.
 create or replace function pgq.pin_range(
     i_queue_name text, i_consumer_name text, i_from_tick bigint, i_to_tick bigint)

@@ -22,9 +22,7 @@ declare
     v_tick bigint;
     v_first pgq.tick;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.raise_wrong_isolation('reattach_consumer');
-    end if;
+    perform pgq.check_isolation('reattach_consumer');
     perform from pgq.queue where queue_name = i_queue_name for key share;
     -- The statement that locks the row may return an older one.
     select * into q from pgq.queue where queue_name = i_queue_name;

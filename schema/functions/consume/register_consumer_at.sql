@@ -5,18 +5,14 @@
 -- tick, and a subscribed one stays where it is.
 --
 -- The queue's row is share-locked. A rotation and maint_ticks lock it for update, so neither can
--- count the consumers while one is coming, and then remove what that one starts from. A snapshot
--- may be older than a rotation, and the lock does not always fail then: not if another update of
--- the row came first. So lock_event_tables looks for a rotation. A consumer that is moved is locked
--- as in seek_consumer: see add_registration.
+-- count the consumers while one is coming, and then remove what that one starts from. A consumer
+-- that is moved is locked as in seek_consumer: see add_registration.
 --
 -- Returns: 1 new, 0 was subscribed.
--- Raises: PQ001; PQ005 cannot reposition, or no ticks; PQ009 a bad consumer name; PQ020 a
---   subconsumer or a lane has this name; 40001 in REPEATABLE READ, the queue rotated, another
---   session moved the position, or as check_snapshot, mark_skips.
--- Writes: key share lock pgq.queue; in REPEATABLE READ as lock_event_tables; as add_registration;
---   update pgq.registration; insert pgq.position; as check_snapshot, mark_skips, copy_skips,
---   forget_parked.
+-- Raises: PQ001; PQ005 cannot reposition, or no ticks; PQ009 a bad consumer name; PQ013 not
+--   READ COMMITTED; PQ020 a subconsumer or a lane has this name.
+-- Writes: key share lock pgq.queue; as add_registration; insert pgq.position; as mark_skips,
+--   copy_skips, forget_parked.
 create or replace function pgq.register_consumer_at(
     x_queue_name text, x_consumer_name text, x_tick_pos bigint)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -30,16 +26,13 @@ declare
     v_marked boolean;
 begin
     perform pgq.check_name('consumer', x_consumer_name, 255);
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.lock_event_tables(x_queue_name);
-    end if;
+    perform pgq.check_isolation('registering or moving a consumer');
     perform from pgq.queue where queue_name = x_queue_name for key share;
     -- The statement that locks the row may return an older one.
     select * into q from pgq.queue where queue_name = x_queue_name;
     if not found then
         perform pgq.raise_queue_not_found(x_queue_name);
     end if;
-    perform pgq.check_snapshot();
     if v_tick is null then
         v_tick := (select max(tick_id) from pgq.tick where tick_queue = q.queue_id);
         if v_tick is null then
@@ -66,9 +59,6 @@ begin
         if r.sub_parent is not null then
             perform pgq.raise_wrong_mode(x_queue_name, x_consumer_name,
                 coalesce(r.sub_mode, 'subconsumer'));
-        end if;
-        if not r.is_new then  -- a replay with an older snapshot is to fail: see replay_events
-            update pgq.registration set sub_queue = sub_queue where sub_id = r.sub_id;
         end if;
         perform from pgq.registration where sub_parent = r.sub_id order by sub_id for update;
         if r.is_new then

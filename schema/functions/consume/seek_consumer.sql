@@ -44,9 +44,8 @@ declare
     v_above bigint := -9223372036854775808;
     v_deleted bigint;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.raise_wrong_isolation('a seek');
-    elsif (i_tick is null) = (i_time is null) then
+    perform pgq.check_isolation('a seek');
+    if (i_tick is null) = (i_time is null) then
         raise exception 'a seek needs a tick or a time' using errcode = 'PQ009',
             hint = 'one of both; the times -infinity and infinity are the beginning and the end';
     end if;

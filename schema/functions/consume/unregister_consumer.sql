@@ -3,8 +3,9 @@
 -- then the names in the same order, as register_subconsumer does.
 -- Returns: how many registrations were removed: 1 plus the number of subconsumers; 0 was not
 --   subscribed.
--- Raises: PQ020 it is a lane; PQ021, 40001 it is a subconsumer, as check_removable.
--- Writes: row lock pgq.registration, pgq.consumer; as check_removable, remove_registration.
+-- Raises: PQ013 not READ COMMITTED; PQ020 it is a lane; PQ021 it is a subconsumer, as
+--   check_removable.
+-- Writes: row lock pgq.registration, pgq.consumer; as remove_registration.
 create or replace function pgq.unregister_consumer(x_queue_name text, x_consumer_name text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off as $$
@@ -13,6 +14,7 @@ declare
     v_sub int;
     v_count int := 0;
 begin
+    perform pgq.check_isolation('unregister_consumer');
     select s.* into r
       from pgq.registration s
       join pgq.queue q on q.queue_id = s.sub_queue

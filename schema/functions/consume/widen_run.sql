@@ -4,7 +4,7 @@
 -- with it.
 -- Returns: the size of parts from now on; null: whole batches. Nothing changes if another run has
 --   begun meanwhile.
--- Raises: PQ002 not a subscriber; PQ020 as lock_subscription; 40001 as it and move_position.
+-- Raises: PQ002 not a subscriber; PQ013, PQ020 as lock_subscription.
 -- Writes: as lock_subscription; insert pgq.position.
 create or replace function pgq.widen_run(i_queue_name text, i_consumer_name text, i_holder text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp

@@ -1,5 +1,4 @@
--- Deletes old rows of the position log. The newest row of each subscription stays. Rows of removed
--- subscriptions go too: an unregister_consumer in REPEATABLE READ may not have seen the last ones.
+-- Deletes old rows of the position log. The newest row of each subscription stays.
 --
 -- While a transaction holds xmin back, deleted rows stay and the table grows. When it is a megabyte
 -- larger than the positions need, it is compacted instead (see compact_positions), unless an open
@@ -35,11 +34,6 @@ begin
     delete from pgq.position p
      using free join kept using (pos_sub)
      where p.pos_sub = free.pos_sub and p.pos_no = free.pos_no and free.pos_no < kept.pos_no;
-    delete from pgq.position
-     where ctid = any (array(
-            select ctid from pgq.position
-             where pos_sub not in (select sub_id from pgq.registration)
-               for update skip locked));
     return 0;
 end $$;
 comment on function pgq.maint_positions() is 'Deletes old rows of the position log.';

@@ -40,9 +40,7 @@ declare
     v_table text;
     v_has_rows boolean;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.raise_wrong_isolation('a rotation');
-    end if;
+    perform pgq.check_isolation('a rotation');
     select * into q from pgq.queue where queue_name = i_queue_name;
     if not found then
         perform pgq.raise_queue_not_found(i_queue_name);

@@ -23,9 +23,7 @@ declare
     v_rest bigint;
     v_passed interval;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.raise_wrong_isolation('maint_stalled');
-    end if;
+    perform pgq.check_isolation('maint_stalled');
     for q in
         select * from pgq.queue due
          where pgq.is_rotation_due(due) and exists (

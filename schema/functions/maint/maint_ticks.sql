@@ -7,7 +7,8 @@
 -- nothing is left. A row with this state would leave dead rows itself.
 --
 -- Returns: 1 call again at once, 0 done.
--- Raises: PQ001; 40001 as slowest_tick.
+-- Raises: PQ001; PQ013 not READ COMMITTED: an older snapshot may show no positions, and all ticks
+--   would look unneeded.
 -- Writes: row lock pgq.queue; delete pgq.tick; the session's setting pgq.ticks_gone_<queue id>.
 create or replace function pgq.maint_ticks(i_queue_name text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -21,6 +22,7 @@ declare
     v_keep bigint;
     v_deleted int;
 begin
+    perform pgq.check_isolation('maint_ticks');
     select * into q from pgq.queue where queue_name = i_queue_name;
     if found then
         v_keep := least(q.queue_low_tick, pgq.slowest_tick(q.queue_id));

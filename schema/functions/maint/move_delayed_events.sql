@@ -56,9 +56,7 @@ declare
     look record;
     q pgq.queue;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.raise_wrong_isolation('the move of delayed events');
-    end if;
+    perform pgq.check_isolation('the move of delayed events');
     moved := 0;
     last := pgq.parse_look(v_last);
     v_first := (

@@ -3,8 +3,8 @@
 -- may have them just now. A failed event behind a head stays, though it has a time when it is due.
 -- Parameters: i_keys: the heads of these keys.
 -- Returns: the ids of the deleted events.
--- Raises: PQ002 not a subscriber; 40001 as check_snapshot, check_newest_position.
--- Writes: row lock pgq.registration; as check_snapshot, check_newest_position; as remove_parked.
+-- Raises: PQ002 not a subscriber; PQ013 not READ COMMITTED.
+-- Writes: row lock pgq.registration; as remove_parked.
 create or replace function pgq.delete_parked(
     i_queue_name text, i_consumer_name text, i_keys text[])
 returns setof bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -14,14 +14,9 @@ declare
     v_taken bigint[];
     v_ids bigint[];
 begin
+    perform pgq.check_isolation('delete_parked');
     perform from pgq.registration where sub_id = v_sub for no key update;
     perform from pgq.registration where sub_parent = v_sub order by sub_id for no key update;
-    perform pgq.check_snapshot();
-    -- A consumer that has parked more events since the snapshot has also moved its position.
-    perform pgq.check_newest_position(newest)
-       from pgq.current_position c
-       join pgq.position newest on newest.pos_sub = c.sub_id and newest.pos_no = c.pos_no
-      where v_sub in (c.sub_id, c.sub_parent);
     v_taken := array(
         select unnest(pos_ids) from pgq.current_position where v_sub in (sub_id, sub_parent));
     v_ids := array(

@@ -12,10 +12,9 @@
 --
 -- Parameters: i_limit: at most so many events, from 1 to 1,000.
 -- Returns: one row as next_batch_info. batch_id is null when no head is due, or a batch is open.
--- Raises: PQ002 not a subscriber; PQ009 a limit that is out of range; PQ020 several processes
---   run the consumer; 40001 as lock_subscription, or in REPEATABLE READ another session changed
---   the events.
--- Writes: as lock_subscription; insert pgq.position; key share lock pgq.parked in REPEATABLE READ.
+-- Raises: PQ002 not a subscriber; PQ009 a limit that is out of range; PQ013, PQ020 as
+--   lock_subscription.
+-- Writes: as lock_subscription; insert pgq.position.
 create or replace function pgq.take_parked(
     i_queue_name text, i_consumer_name text, i_limit int, out batch_id bigint,
     out cur_tick_id bigint, out prev_tick_id bigint, out cur_tick_time timestamptz,
@@ -42,10 +41,6 @@ begin
     v_ids := pgq.choose_parked(p.pos_sub, i_limit, null);
     if v_ids = '{}' then
         return;
-    end if;
-    if current_setting('transaction_isolation') <> 'read committed' then
-        -- A snapshot may show rows that cancel_event or delete_parked has deleted since.
-        perform from pgq.parked where ev_owner = p.pos_sub and ev_id = any (v_ids) for key share;
     end if;
     v_queue := (select sub_queue from pgq.registration where sub_id = p.pos_sub);
     select * into t from pgq.tick where tick_queue = v_queue and tick_id = p.pos_last_tick limit 1;

@@ -23,9 +23,8 @@ declare
     v_ids bigint[];
     v_until timestamptz;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.raise_wrong_isolation('take_parked_lane');
-    elsif i_limit between 1 and 1000 is not true then
+    perform pgq.check_isolation('take_parked_lane');
+    if i_limit between 1 and 1000 is not true then
         raise exception 'a limit of % events is out of range', i_limit using errcode = 'PQ009',
             hint = 'from 1 to 1000';
     end if;

@@ -38,9 +38,8 @@ declare
     d pgq.current_position;  -- a range that nobody holds
     v_events pgq.event_template[];
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.raise_wrong_isolation('receive');
-    elsif i_limit between 1 and 1000 is not true then
+    perform pgq.check_isolation('receive');
+    if i_limit between 1 and 1000 is not true then
         raise exception 'a limit of % events', i_limit using errcode = 'PQ009',
             hint = 'receive takes from 1 to 1000 events';
     elsif (i_lease >= '1 second') is not true then

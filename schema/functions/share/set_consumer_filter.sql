@@ -25,9 +25,7 @@ declare
     v_filter constant jsonb := pgq.check_filter(i_filter);
     v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.raise_wrong_isolation('set_consumer_filter');
-    end if;
+    perform pgq.check_isolation('set_consumer_filter');
     select * into r from pgq.registration where sub_id = v_sub for no key update;
     if r.sub_parent is not null then
         perform pgq.raise_wrong_mode(

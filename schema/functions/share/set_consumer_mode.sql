@@ -17,9 +17,8 @@ declare
     lane record;
     v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.raise_wrong_isolation('set_consumer_mode');
-    elsif i_mode not in ('plain', 'shared') then
+    perform pgq.check_isolation('set_consumer_mode');
+    if i_mode not in ('plain', 'shared') then
         raise exception 'no such mode: %', i_mode using errcode = 'PQ009',
             hint = 'plain: one process runs the consumer; shared: workers share it';
     end if;

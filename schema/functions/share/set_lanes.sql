@@ -24,9 +24,8 @@ declare
     v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
     v_tick bigint;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.raise_wrong_isolation('set_lanes');
-    elsif i_lanes is null or i_lanes not between 1 and c_most then
+    perform pgq.check_isolation('set_lanes');
+    if i_lanes is null or i_lanes not between 1 and c_most then
         raise exception 'cannot make % lanes', coalesce(i_lanes::text, 'NULL')
             using errcode = 'PQ009', hint = format('1 to %s are possible', c_most);
     elsif i_key is null or i_key not in ('type', 'extra1', 'extra2', 'extra3', 'extra4') then

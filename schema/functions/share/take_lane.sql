@@ -42,9 +42,8 @@ declare
     v_last bigint;
     v_locked boolean := false;  -- the event tables
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.raise_wrong_isolation('take_lane');
-    elsif i_wanted < 1 then
+    perform pgq.check_isolation('take_lane');
+    if i_wanted < 1 then
         raise exception 'cannot take % events', i_wanted using errcode = 'PQ009',
             hint = 'i_wanted is 1 or more, or null for what a tick has';
     end if;

@@ -60,9 +60,8 @@ declare
     v_until timestamptz;
     v_locked boolean := false;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.raise_wrong_isolation('take_part');
-    elsif i_wanted < 1 then
+    perform pgq.check_isolation('take_part');
+    if i_wanted < 1 then
         raise exception 'cannot take % events', i_wanted using errcode = 'PQ009',
             hint = 'i_wanted is 1 or more, or null for a range of any size';
     elsif i_subconsumer_name is null and (i_holder is null or i_lease is null) then

@@ -2,8 +2,8 @@
 -- Parameters: i_batch_handling: 0: refuse while it has a batch open; 1: drop the batch, so that
 --   nobody gets its unfinished events.
 -- Returns: 1 removed, 0 was not registered.
--- Raises: PQ021, 40001 as check_removable.
--- Writes: row lock pgq.registration, pgq.consumer; as check_removable, remove_registration.
+-- Raises: PQ013 not READ COMMITTED; PQ021 as check_removable.
+-- Writes: row lock pgq.registration, pgq.consumer; as remove_registration.
 create or replace function pgq.unregister_subconsumer(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text, i_batch_handling int)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -11,6 +11,7 @@ set row_security = off as $$
 declare
     r pgq.registration;
 begin
+    perform pgq.check_isolation('unregister_subconsumer');
     select * into r from pgq.registration
      where sub_id = pgq.find_subconsumer(i_queue_name, i_consumer_name, i_subconsumer_name)
        for update;

@@ -8,9 +8,7 @@
 -- ticker is left alone, without an error.
 --
 -- Returns: the current last tick; null for a missing queue.
--- Raises: 40001 as check_snapshot.
--- Writes: nextval of the event sequence; as seq_setval for a ticker_max_count beyond a million; as
---   check_snapshot.
+-- Writes: nextval of the event sequence; as seq_setval for a ticker_max_count beyond a million.
 create or replace function pgq.force_tick(i_queue_name text)
 returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off as $$
@@ -18,7 +16,6 @@ declare
     v_most constant int := 1000000;  -- ids
     q pgq.queue;
 begin
-    perform pgq.check_snapshot();
     select * into q from pgq.queue where queue_name = i_queue_name;
     if found and not q.queue_external_ticker and not q.queue_ticker_paused then
         perform nextval(q.queue_event_seq::regclass)

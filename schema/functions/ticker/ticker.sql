@@ -40,9 +40,7 @@ declare
     v_name text;
     v_ticked bigint := 0;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.raise_wrong_isolation('a tick');
-    end if;
+    perform pgq.check_isolation('a tick');
     for v_name in
         select queue_name from pgq.queue where not queue_external_ticker and not queue_ticker_paused
          order by queue_name

@@ -10,9 +10,7 @@
 create or replace function pgq.lock_for_compaction(i_table regclass)
 returns void language plpgsql as $$
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.raise_wrong_isolation('a compaction');
-    end if;
+    perform pgq.check_isolation('a compaction');
     if pgq.dump_is_running() then
         raise exception 'a dump is running' using errcode = '55P03';
     end if;

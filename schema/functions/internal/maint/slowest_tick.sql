@@ -1,12 +1,10 @@
 -- The position of a queue's slowest consumer, or the queue's last tick when it has none. Every
 -- consumer has had the events that this tick sees, but for those that are detached.
--- Raises: 40001 as check_snapshot: a caller that saw no positions would count no consumers.
--- Writes: as check_snapshot.
+-- Writes: nothing.
 create or replace function pgq.slowest_tick(i_queue_id int)
 returns bigint language plpgsql set enable_seqscan = off set enable_bitmapscan = off
 set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
 begin
-    perform pgq.check_snapshot();
     return coalesce(
         (select min(pos_last_tick) from pgq.current_position
           where sub_queue = i_queue_id and sub_detached is null),

@@ -1,18 +1,14 @@
 -- Checks that a subconsumer may be removed: it has no batch open, and no other session holds its
 -- advisory lock. A worker that is idle holds the lock too, and would not find its name again.
 -- Parameters: r: the subconsumer, locked by the caller. i_drop_batch: it may have a batch open.
--- Raises: PQ021 subconsumer has active batch, or a worker runs under its name; 40001 in REPEATABLE
---   READ, a worker took or finished a batch since, or as check_snapshot.
--- Writes: as check_snapshot, check_newest_position.
+-- Raises: PQ021 subconsumer has active batch, or a worker runs under its name.
+-- Writes: nothing.
 create or replace function pgq.check_removable(r pgq.registration, i_drop_batch boolean)
 returns void language plpgsql set enable_seqscan = off set enable_bitmapscan = off
 set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
 declare
     v_batch bigint;
 begin
-    perform pgq.check_snapshot();
-    perform pgq.check_newest_position(p) from (
-        select * from pgq.position where pos_sub = r.sub_id order by pos_no desc limit 1) p;
     v_batch := (select pos_batch from pgq.current_position where sub_id = r.sub_id);
     if v_batch is not null and i_drop_batch is not true then
         raise exception 'subconsumer has active batch' using errcode = 'PQ021',

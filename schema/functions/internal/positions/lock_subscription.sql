@@ -2,9 +2,9 @@
 -- returns the position. The lock comes first and the query after it, as in lock_batch.
 -- Parameters: i_run: a run calls, which may name a lane that it has, or end though it is detached.
 -- Returns: the newest position.
--- Raises: PQ002 Not subscriber to queue; PQ020 several processes run the consumer; PQ024 as
---   raise_detached; 40001 as check_snapshot, check_newest_position.
--- Writes: row lock pgq.registration; as check_snapshot, check_newest_position.
+-- Raises: PQ002 Not subscriber to queue; PQ013 not READ COMMITTED; PQ020 several processes run the
+--   consumer; PQ024 as raise_detached.
+-- Writes: row lock pgq.registration.
 create or replace function pgq.lock_subscription(
     i_queue_name text, i_consumer_name text, i_run boolean default false)
 returns pgq.position language plpgsql set enable_seqscan = off set enable_bitmapscan = off
@@ -14,9 +14,9 @@ declare
     p pgq.position;
     v_detached timestamptz;
 begin
+    perform pgq.check_isolation('moving a consumer');
     select sub_detached into v_detached
       from pgq.registration where sub_id = v_sub for no key update;
-    perform pgq.check_snapshot();
     select sub_id, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active, pos_pins,
            pos_from, pos_done, pos_holder, pos_part, pos_tries, pos_leases,
            pos_until, pos_to, pos_cuts, pos_died, pos_ids, pos_moved into p
@@ -31,6 +31,5 @@ begin
     if v_detached is not null and not i_run then
         perform pgq.raise_detached(i_queue_name, i_consumer_name, v_detached);
     end if;
-    perform pgq.check_newest_position(p);
     return p;
 end $$;

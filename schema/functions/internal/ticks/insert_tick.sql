@@ -43,9 +43,7 @@ declare
     v_tick_seq bigint;
     v_event_seq bigint;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.raise_wrong_isolation('a tick');
-    end if;
+    perform pgq.check_isolation('a tick');
     select * into q from pgq.queue where queue_id = i_queue_id for no key update;
     if not found then
         return;  -- dropped while we waited
