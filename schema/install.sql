@@ -176,8 +176,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/parked/forget_parked.sql
 \ir functions/internal/lanes/key_hash.sql
 \ir functions/internal/lanes/move_lanes.sql
-\ir functions/internal/skipped/mark_skips.sql
-\ir functions/internal/skipped/copy_skips.sql
+\ir functions/internal/skipped/lock_skips.sql
 \ir functions/internal/positions/exclude_own_xid.sql
 \ir functions/consume/register_consumer_at.sql
 \ir functions/consume/seek_consumer.sql
@@ -186,7 +185,6 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/consume/reattach_consumer.sql
 \ir functions/consume/unregister_consumer.sql
 \ir functions/consume/find_tick_helper.sql
-\ir functions/internal/positions/check_newest_position.sql
 \ir functions/consume/next_batch_custom.sql
 \ir functions/consume/next_batch.sql
 \ir functions/consume/next_batch_info.sql
@@ -310,7 +308,6 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/skipped/find_open_ids.sql
 \ir functions/internal/skipped/remove_waiting.sql
 \ir functions/internal/skipped/remove_delayed.sql
-\ir functions/internal/skipped/add_skips.sql
 \ir functions/internal/skipped/lock_consumers.sql
 \ir functions/internal/skipped/hide_from_consumer.sql
 \ir functions/internal/skipped/hide_events.sql

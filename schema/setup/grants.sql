@@ -47,12 +47,12 @@ begin
             upgrade_schema grant_perms tune_storage seq_setval repair_queue add_cron remove_cron
             pause_cron resume_cron run_cron begin_replay replay_events'),
         ('', '
-            add_lanes add_registration add_skips add_tries build_insert_event build_insert_group
+            add_lanes add_registration add_tries build_insert_event build_insert_group
             build_insert_leaf build_insert_path build_insert_tree check_arrays check_asked_filter
             check_delayed check_filter check_id check_idle check_insert check_moved check_name
-            check_newest_position check_queue check_range check_removable check_restored
+            check_queue check_range check_removable check_restored
             check_role_name check_snapshot check_tick_order check_unstaged check_utf8 check_writer
-            choose_history choose_parked compact_positions compact_ticks copy_skips count_end
+            choose_history choose_parked compact_positions compact_ticks count_end
             count_ended count_live_workers count_truncation counting_time create_event_table
             cut_range dead_event_matches detach_consumer due_retries dump_is_running end_lanes
             event_bytes event_table exclude_own_xid filter_sql find_batch find_batch_events
@@ -64,7 +64,7 @@ begin
             is_rotation_due is_unchecked keeps_table key_changes key_hash lane_sql last_progress
             late_delayed lease_end lease_events lease_is_over lease_slot lock_batch lock_consumers
             lock_current_table lock_event_tables lock_for_compaction lock_free_range lock_queue
-            lock_subscription lock_truncation_mark look_setting mark_checked mark_skips move_due
+            lock_subscription lock_truncation_mark look_setting lock_skips mark_checked move_due
             move_lanes move_position narrow_part new_batch_id note_look open_lane open_next_range
             parked_event_sql parse_look planned_due raise_detached raise_no_tick raise_other_hash
             raise_queue_not_found raise_sequence_behind raise_sequences raise_subscription_moved

@@ -7,20 +7,15 @@
 -- consumer can be moved back before its event. maint_skipped_events deletes at the low end of the
 -- transactions, where no batch looks (G6).
 --
--- Rows with the queue's negative id as skip_sub are for consumers that register later: see
--- copy_skips.
---
--- skip_no counts up by one within skip_sub. A row with skip_txid 0, or with the lowest bigint as
--- skip_id, hides nothing: it only has a number, see mark_skips.
+-- Rows with the queue's negative id as skip_sub are for consumers that register later. A row with
+-- skip_txid 0 hides nothing from batches, only from a replay: its event was not there at a repair.
 do $$ begin if not exists (select from pgq.installation) then
 create table pgq.skipped_event (
     skip_sub int not null,
-    skip_no bigint not null,
     skip_txid bigint not null,
     skip_id bigint not null,
-    primary key (skip_sub, skip_no)
+    primary key (skip_sub, skip_txid, skip_id)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
-create index skipped_event_idx on pgq.skipped_event (skip_sub, skip_txid, skip_id);
 comment on table pgq.skipped_event
     is 'Events that were cancelled, or skipped, before a subscription had them.';
 end if; end $$;

@@ -8,7 +8,6 @@ import pytest
 
 from tests.guarantees.cancelling import cancel, skip, states, states_later
 from tests.guarantees.delayed import MOVE, come, delay, delay_until_due, soon, wait_until
-from tests.guarantees.sessions import RR, refused
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
@@ -78,16 +77,6 @@ def test_event_that_was_moved_long_ago_is_found_by_its_old_id(db: Database) -> N
     db.main.tick()
     assert states(db.main, event, last) == ["cancelled", "cancelled"]
     assert db.main.drain() == []
-
-
-def test_older_snapshot_does_not_miss_that_an_event_was_moved(db: Database) -> None:
-    db.queue()
-    (event,) = delay_until_due(db.main, "a")
-    old = db.open()
-    old.begin(RR)
-    assert db.main.one(MOVE) == 1
-    with refused("40001"):
-        states(old, event)
 
 
 def test_delayed_event_of_a_queue_without_consumers_is_removed(db: Database) -> None:

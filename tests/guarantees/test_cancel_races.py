@@ -9,7 +9,7 @@ import pytest
 from tests.guarantees import cancelling
 from tests.guarantees.cancelling import retry, states, states_later
 from tests.guarantees.lanes import INSERT, SET
-from tests.guarantees.sessions import RC, RR, refused
+from tests.guarantees.sessions import refused
 from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
@@ -166,24 +166,16 @@ def test_two_cancellations_wait_for_each_other_in_one_order(db: Database) -> Non
 
 
 @ENDS
-@pytest.mark.parametrize("isolation", [RC, RR])
-def test_consumer_that_registers_meanwhile_sees_the_cancellation(
-    db: Database, end: str, isolation: str
-) -> None:
+def test_consumer_that_registers_meanwhile_sees_the_cancellation(db: Database, end: str) -> None:
     db.queue()
     event = db.main.insert("a")
     new, other = db.open(), db.open()
     other.begin()
     assert states(other, event) == ["cancelled"]
-    new.begin(isolation)
+    new.begin()
     waits = new.later("select pgq.register_consumer('q', 'd')")
     assert wait_until_blocked(db.main.connection, new.pid) == [other.pid]
     other.run(end)
-    if isolation == RR and end == "commit":
-        with refused("40001"):
-            waits.result(timeout=30)
-        new.rollback()
-        return
     assert waits.result(timeout=30) == 1
     new.commit()
     assert db.main.deliver("d") == (["a"] if end == "rollback" else [])

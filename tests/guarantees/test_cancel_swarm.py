@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TRANSACTIONS = 40  # of each producer, with three events each
 CANCELLATIONS = 30  # of each session that cancels
-CONSUMERS = {  # how each takes a batch, and in which isolation level
+CONSUMERS = {  # how each takes a batch, and in which isolation level it finishes it
     "plain": ("select pgq.next_batch('q', 'plain')", RC),
     "strict": ("select pgq.next_batch('q', 'strict')", RR),
     "shared": ("select batch_id from pgq.take_part('q', 'shared', '1')", RC),
@@ -73,7 +73,7 @@ class Swarm:
         session.one("select pg_advisory_lock_shared(7366516, hashtext('host:1:x'))")
         while True:
             last = self.ends.is_set()
-            batch = repeated(session, partial(session.one, take), isolation)
+            batch = repeated(session, partial(session.one, take), RC)
             if batch is not None:
                 events = session.events(batch)
                 assert session.events(batch) == events

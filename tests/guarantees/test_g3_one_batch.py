@@ -29,6 +29,7 @@ NEED_READ_COMMITTED = """
     set_consumer_mode('q', 'c', 'plain'); set_consumer_filter('q', 'c', '{}')
     set_lanes('q', 'c', 8, 'type'); reattach_consumer('q', 'c'); delete_parked('q', 'c', '{}')
     begin_replay('q', 'c', 'all', '-infinity', 'infinity'); drop_queue('q', true)
+    cancel_event('q', '{1}'); skip_event('q', 'c', '{1}')
     replay_events('q', 'c', 0, 0, 1, 0, true, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')
 """
 

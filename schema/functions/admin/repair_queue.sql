@@ -122,15 +122,17 @@ begin
             v_doubts[1], v_doubts[2] using detail = 'It is not certain whether they were inserted '
                 'into this copy of the database or came with it: see pgq.find_inserted_here.';
     end if;
-    update pgq.skipped_event s
-       set skip_txid = coalesce(kept.txid, 0)
-      from pgq.skipped_event o
+    with old as (
+        delete from pgq.skipped_event
+         where skip_sub = -q.queue_id or skip_sub in (
+                select sub_id from pgq.registration where sub_queue = q.queue_id)
+        returning *)
+    insert into pgq.skipped_event (skip_sub, skip_txid, skip_id)
+    select distinct o.skip_sub, coalesce(kept.txid, 0), o.skip_id
+      from old o
       left join (select ev_txid, ev_id, 3 + 2 * unseen from pg_temp.pgq_repair
                   where ev_owner is null and not is_new) kept (old, id, txid)
-        on kept.old = o.skip_txid and kept.id = o.skip_id
-     where s.skip_sub = o.skip_sub and s.skip_no = o.skip_no
-       and s.skip_txid > 0 and (s.skip_sub = -q.queue_id or s.skip_sub in (
-            select sub_id from pgq.registration where sub_queue = q.queue_id));
+        on kept.old = o.skip_txid and kept.id = o.skip_id;
     drop table pg_temp.pgq_repair;
 
     update pgq.position p

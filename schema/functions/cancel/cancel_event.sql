@@ -10,7 +10,7 @@
 -- Returns: for each event and consumer: cancelled: the consumer does not get it; delivered: the
 --   consumer has had it, or has it in its open batch; by ticks: the consumer reads ranges of
 --   ticks, which have it; unknown: the queue has no such event for it.
--- Raises: PQ001; PQ009 a NULL; PQ012, 40001, 55P03 as hide_events.
+-- Raises: PQ001; PQ009 a NULL; PQ012, PQ013, 55P03 as hide_events.
 -- Writes: as hide_events, free_dedup_keys.
 create or replace function pgq.cancel_event(
     i_queue_name text, i_event_ids bigint[], out ev_id bigint, out consumer_name text,

@@ -11,8 +11,8 @@
 -- Returns: 1 new, 0 was subscribed.
 -- Raises: PQ001; PQ005 cannot reposition, or no ticks; PQ009 a bad consumer name; PQ013 not
 --   READ COMMITTED; PQ020 a subconsumer or a lane has this name.
--- Writes: key share lock pgq.queue; as add_registration; insert pgq.position; as mark_skips,
---   copy_skips, forget_parked.
+-- Writes: key share lock pgq.queue; as lock_skips, add_registration; insert
+--   pgq.skipped_event, pgq.position; as forget_parked.
 create or replace function pgq.register_consumer_at(
     x_queue_name text, x_consumer_name text, x_tick_pos bigint)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -23,7 +23,6 @@ declare
     p record;
     r record;
     v_tick bigint := x_tick_pos;
-    v_marked boolean;
 begin
     perform pgq.check_name('consumer', x_consumer_name, 255);
     perform pgq.check_isolation('registering or moving a consumer');
@@ -48,11 +47,10 @@ begin
                               coalesce(max(tick_id) filter (where tick_id < v_tick)::text, 'none'))
                       from pgq.tick where tick_queue = q.queue_id and tick_id >= q.queue_low_tick);
     end if;
-    v_marked := not exists (
-        select from pgq.registration s join pgq.consumer c on c.co_id = s.sub_consumer
-         where s.sub_queue = q.queue_id and c.co_name = x_consumer_name);
-    if v_marked then  -- before the name is locked, else two sessions could wait for each other
-        perform pgq.mark_skips(-q.queue_id);
+    if not exists (
+            select from pgq.registration s join pgq.consumer c on c.co_id = s.sub_consumer
+             where s.sub_queue = q.queue_id and c.co_name = x_consumer_name) then
+        perform pgq.lock_skips(q.queue_id);  -- before the name: two sessions could deadlock
     end if;
     r := pgq.add_registration(q.queue_id, x_consumer_name, null, x_tick_pos is not null);
     if r.is_new or x_tick_pos is not null then
@@ -62,7 +60,11 @@ begin
         end if;
         perform from pgq.registration where sub_parent = r.sub_id order by sub_id for update;
         if r.is_new then
-            perform pgq.copy_skips(r.sub_id, q.queue_id, v_marked);
+            -- Cancelled events, also those that the tick sees: it may be moved back before them.
+            perform pgq.lock_skips(q.queue_id);
+            insert into pgq.skipped_event (skip_sub, skip_txid, skip_id)
+            select r.sub_id, skip_txid, skip_id from pgq.skipped_event
+             where skip_sub = -q.queue_id and skip_txid > 0;  -- 0: after a repair
         end if;
         perform pgq.forget_parked(r.sub_id, q.queue_id, v_tick);
         if r.sub_mode = 'lanes' then

@@ -1,7 +1,5 @@
 -- Deletes the rows of cancelled events that no consumer can be moved back to: those that the first
--- tick which is left sees. Those of mark_skips go likewise, but the newest row of each subscription
--- stays. Rows of removed subscriptions go too: an unregister_consumer in REPEATABLE READ may not
--- have seen the last ones.
+-- tick which is left sees.
 -- Rows that another session has locked are left out: see maint_positions.
 -- One call deletes up to 10,000 of each subscription.
 -- Returns: 1 call again at once, 0 done.
@@ -17,23 +15,20 @@ declare
     v_again int := 0;
 begin
     for r in
-        select s.sub, s.queue, t.tick_snapshot as low, n.skip_no as newest
+        select s.sub, s.queue, t.tick_snapshot as low
           from (select sub_id, sub_queue from pgq.registration
                 union all select -queue_id, queue_id from pgq.queue) s (sub, queue)
           join pgq.queue q on q.queue_id = s.queue
          cross join lateral (
-                select skip_no from pgq.skipped_event
-                 where skip_sub = s.sub order by skip_no desc limit 1) n
-         cross join lateral (
                 select tick_snapshot from pgq.tick
                  where tick_queue = q.queue_id and tick_id >= q.queue_low_tick
                  order by tick_id limit 1) t
+         where exists (select from pgq.skipped_event where skip_sub = s.sub)
     loop
         delete from pgq.skipped_event
          where ctid = any (array(
                 select ctid from pgq.skipped_event
                  where skip_sub = r.sub and skip_txid < txid_snapshot_xmax(r.low)
-                   and skip_no < r.newest
                    and txid_visible_in_snapshot(skip_txid, r.low)
                    and not exists (
                         select from pgq.stage
@@ -43,12 +38,6 @@ begin
         get diagnostics v_deleted = row_count;
         v_again := greatest(v_again, (v_deleted = c_limit)::int);
     end loop;
-    delete from pgq.skipped_event
-     where ctid = any (array(
-            select ctid from pgq.skipped_event
-             where skip_sub not in (select sub_id from pgq.registration)
-               and skip_sub not in (select -queue_id from pgq.queue)
-               for update skip locked));
     return v_again;
 end $$;
 comment on function pgq.maint_skipped_events()

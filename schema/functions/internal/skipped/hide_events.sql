@@ -18,10 +18,10 @@
 -- and gets parallel workers then, which takes a hundred times as long as the call. So both are off.
 -- Parameters: i_sub: the consumer; null: all.
 -- Returns: one row for each event and consumer; for each event, without a name, if there is none.
--- Raises: PQ001; PQ009 a NULL; PQ012 as check_moved; 40001 as check_snapshot, lock_event_tables,
---   mark_skips, hide_from_consumer; 55P03 as lock_consumers.
--- Writes: as check_snapshot, lock_event_tables, remove_delayed, mark_skips, add_skips,
---   lock_consumers, hide_from_consumer.
+-- Raises: PQ001; PQ009 a NULL; PQ012 as check_moved; PQ013 not READ COMMITTED; 55P03 as
+--   lock_consumers.
+-- Writes: as lock_event_tables, remove_delayed, lock_skips, lock_consumers, hide_from_consumer;
+--   insert pgq.skipped_event.
 create or replace function pgq.hide_events(
     i_queue_name text, i_sub int, i_event_ids bigint[], out event_id bigint,
     out consumer_name text, out state text)
@@ -36,13 +36,13 @@ declare
     v_since txid_snapshot;
     v_events pgq.event_template[];
 begin
+    perform pgq.check_isolation('cancelling events');
     if i_event_ids is null or array_position(i_event_ids, null) is not null then
         raise exception 'Invalid NULL value: an event id' using errcode = 'PQ009',
             hint = 'name the ids that insert_event returned';
     end if;
     perform pgq.lock_event_tables(i_queue_name);
     perform pgq.check_moved(pgq.find_queue(i_queue_name));
-    perform pgq.check_snapshot();
     q := pgq.find_queue(i_queue_name);
     v_since := txid_current_snapshot();
     v_ids := array(select distinct id from unnest(i_event_ids) id);
@@ -67,13 +67,14 @@ begin
     end if;
     if v_ids <> '{}' then
         if i_sub is null then
-            perform pgq.mark_skips(-q.queue_id);
+            perform pgq.lock_skips(q.queue_id);
         end if;
         perform pgq.lock_consumers(q.queue_id, i_sub);
         v_events := v_events || pgq.find_events_by_id(q.queue_id, v_since, v_ids);
         if i_sub is null then
-            perform pgq.add_skips(-q.queue_id, array(
-                select e::pgq.event_template from unnest(v_events) e where ev_owner is null));
+            insert into pgq.skipped_event (skip_sub, skip_txid, skip_id)
+            select -q.queue_id, ev_txid, ev_id from unnest(v_events) where ev_owner is null
+            on conflict do nothing;
         end if;
     end if;
     return query

@@ -10,8 +10,7 @@
 -- Parameters: r: the consumer, locked by the caller, with its lanes. i_events: what
 --   find_events_by_id found, before and after the lock. i_since: a snapshot from before that.
 -- Returns: the state of each event: cancelled, delivered, by ticks, unknown.
--- Raises: 40001 as check_newest_position, add_skips.
--- Writes: as remove_waiting, check_newest_position, add_skips.
+-- Writes: as remove_waiting; insert pgq.skipped_event.
 create or replace function pgq.hide_from_consumer(
     r pgq.registration, i_ids bigint[], i_events pgq.event_template[], i_since txid_snapshot,
     out event_id bigint, out state text)
@@ -39,14 +38,13 @@ begin
                 select sub_id from pgq.registration
                  where sub_parent = r.sub_id and sub_mode = 'lane') else array[r.sub_id] end)
     loop
-        perform pgq.check_newest_position(newest)
-           from pgq.position newest where pos_sub = p.sub_id and pos_no = p.pos_no;
         v_pending := v_pending || pgq.find_pending_events(p, v_found);
         v_by_ticks := p.sub_parent is null and pgq.reads_by_ticks(p);
     end loop;
     if v_by_ticks is not true then
-        perform pgq.add_skips(r.sub_id, array(
-            select e::pgq.event_template from unnest(v_pending) e where ev_id <> all (v_open)));
+        insert into pgq.skipped_event (skip_sub, skip_txid, skip_id)
+        select r.sub_id, ev_txid, ev_id from unnest(v_pending) where ev_id <> all (v_open)
+        on conflict do nothing;
     end if;
     return query
     select i.id, case
