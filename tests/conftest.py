@@ -12,6 +12,7 @@ import pytest
 from tests.support import debian
 from tests.support.databases import (
     QUEUE_IS_NEW,
+    kept_session,
     new_database,
     queue_template,
     template_database,
@@ -54,7 +55,7 @@ def server() -> Iterator[Server]:
     Each xdist process has its own: a transaction that one test holds open holds the snapshots of
     all databases of a server back, and another test would wait for a rotation in vain.
     """
-    with chosen_server() as server:
+    with chosen_server() as server, kept_session(server):
         yield server
 
 
