@@ -1,14 +1,17 @@
 """The choice between twins: tests that differ only in the kind of client or consumer.
 
 The sync code is generated from the async code, line for line: what is broken in one is broken in
-the other. So where a test has further parameters, each combination of them (a cell) runs with one
-kind, and the kinds take turns. `make test` does so, by PGQPY_TEST_TWINS=one. `make test ALL=1`, and
-pytest by itself, run each cell with both.
+the other. So a test runs with one kind, and half of the tests with each. Where a test has further
+parameters, the kinds take turns. What every application calls, FACES, is tested with both.
+
+`make test` does so, by PGQPY_TEST_TWINS=one. `make test ALL=1`, and pytest by itself, run each test
+with both.
 """
 
 from __future__ import annotations
 
 import os
+import zlib
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
@@ -18,6 +21,14 @@ if TYPE_CHECKING:
     import pytest
 
 KINDS = {"threads": 0, "asyncio": 1, "sync": 0, "async": 1}  # ids of fixtures' parameters
+FACES = (
+    "tests/client/test_consume.py",
+    "tests/client/test_produce.py",
+    "tests/client/test_transactions.py",
+    "tests/consumers/test_plain.py",
+    "tests/consumers/test_processes.py",
+    "tests/consumers/test_transactional.py",
+)
 
 
 def leave_twins_out(items: list[pytest.Item], config: pytest.Config) -> None:
@@ -29,7 +40,7 @@ def leave_twins_out(items: list[pytest.Item], config: pytest.Config) -> None:
         if hasattr(item, "callspec"):
             ids = tuple(item.callspec._idlist)  # of each parametrize or fixture one
             cells[item.nodeid.partition("[")[0]][ids] = item
-    kept = {name: set(turns(found)) for name, found in cells.items()}
+    kept = {name: set(turns(found, name)) for name, found in cells.items()}
     out = {
         item
         for name, found in cells.items()
@@ -46,11 +57,11 @@ def _place(item: pytest.Item) -> tuple[int, ...]:
     return () if callspec is None else tuple(callspec.indices.values())
 
 
-def turns(cells: Iterable[Sequence[str]]) -> list[Sequence[str]]:
-    """Return the cells that run, by the ids of their parameters.
+def turns(cells: Iterable[Sequence[str]], name: str) -> list[Sequence[str]]:
+    """Return the cells of a test that run, by the ids of their parameters.
 
     The kinds take turns along each parameter. So each value of a parameter meets both kinds, if
-    there is another parameter with several values.
+    there is another parameter with several values. The test's name says which kind is the first.
     """
     cells = list(cells)
     ranks = [
@@ -66,9 +77,11 @@ def turns(cells: Iterable[Sequence[str]]) -> list[Sequence[str]]:
         return (*ids[:kind], *ids[kind + 1 :])
 
     twins = Counter(map(without_kind, cells))
+    first = zlib.crc32(name.encode())
 
     def is_its_turn(ids: Sequence[str]) -> bool:
-        turn = sum(ranks[place][ids[place]] for place in others) % 2
+        turn = (first + sum(ranks[place][ids[place]] for place in others)) % 2
         return KINDS[ids[kind]] == turn or twins[without_kind(ids)] == 1
 
-    return [ids for ids in cells if not others or is_its_turn(ids)]
+    both = not others and name.startswith(FACES)
+    return [ids for ids in cells if both or is_its_turn(ids)]
