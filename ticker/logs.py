@@ -11,7 +11,6 @@ import psycopg
 import structlog
 
 from pgqpy.log_format import LEVELS, renderers
-from pgqpy.table_locks import TableLocked
 from pgqpy.texts import printable
 
 if TYPE_CHECKING:
@@ -38,8 +37,8 @@ REMEDIES: Mapping[str, str] = {
     "42883": "run pgqpy schema upgrade",
     "42501": "grant pgq_ticker to the role the ticker connects as; in an event trigger of yours, "
     "grant the owner of the schema pgq what it uses",
-    "55P03": "another session holds the queue's row or table: "
-    "look for a transaction that is open for long (pgqpy doctor)",
+    "55P03": "another session holds the queue's row or table: pgqpy doctor names one that "
+    "all wait for, and transactions that are open for long",
     "53100": "the server's disk is full",
     "25006": "the server is read-only: name the primary in the connection string",
 }
@@ -237,8 +236,6 @@ class Report:
 
 def remedy(exc: BaseException) -> str | None:
     """Return what to do about an error: the server's own hint, else one by SQLSTATE."""
-    if isinstance(exc, TableLocked):
-        return None  # its text says it
     for error in (exc, exc.__cause__):
         if isinstance(error, psycopg.Error) and error.diag.message_hint:
             return error.diag.message_hint

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
-from psycopg.errors import LockNotAvailable
 from tenacity import (
     RetryCallState,
     Retrying,
@@ -19,21 +17,16 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from pgqpy import locks, table_locks
-from pgqpy.cluster_names import read_any_name
 from pgqpy.errors import PgqError
 from pgqpy.ticker.due_ticks import DueTicks
 from pgqpy.ticker.last_ticks import LastTicks
-from pgqpy.ticker.logs import LOCKED_TIMES, brief, remedy
+from pgqpy.ticker.logs import brief, remedy
 from pgqpy.ticker.session import REFUSED, check_database
 from pgqpy.ticker.standby import Standby
 from pgqpy.ticker.statements import QUEUES, Statements
-from pgqpy.ticker.tick import NOTHING, Failure, Ticked, TickState, tick
+from pgqpy.ticker.tick import NOTHING, Ticked, TickState, tick
 
 if TYPE_CHECKING:
-    from psycopg import Connection
-    from typing_extensions import LiteralString
-
     from pgqpy import Client
     from pgqpy.ticker.session import Database
     from pgqpy.ticker.settings import TickerSettings
@@ -52,16 +45,6 @@ TICK_SETTINGS = {"synchronous_commit": "off", "lock_timeout": "100ms"}
 
 # Held by every daemon, so that `pgqpy ticker status` counts the standbys.
 LOCK_AS_DAEMON = "select pg_try_advisory_lock_shared(7366513, 3)"
-SKIPPED_PERIOD = 1.0  # seconds, at most, between looks for skipped queues
-# See pgq.try_lock_against_drop: drop_queue takes the lock, and any other session can.
-SKIPPED: LiteralString = f"""
-    select distinct on (q.queue_id) q.queue_name, q.queue_id, h.pid, h.role, h.application,
-        h.address, h.start, h.prepared, h.may_tick, h.may_consume, h.granted
-    from ({locks.BLOCKERS}) h join pgq.queue q on q.queue_id = h.object
-    where h.class = 7366515 and h.exclusive
-        and not q.queue_external_ticker and not q.queue_ticker_paused
-    order by q.queue_id, h.granted desc, h.pid
-"""  # noqa: S608  # our own query within our own
 
 
 class SessionLost(Exception):
@@ -109,11 +92,10 @@ class TickLoop:
         with sessions.open(dsn, TICK_SETTINGS, any_owner=True) as client:
             connection = client.connection
             try:
-                with table_locks.named_locks(connection):
-                    installed = check_database(client)
-                    connection.execute(LOCK_AS_DAEMON)
-                    Standby(client, self._database).wait()
-                    self._serve(client, installed.state)
+                installed = check_database(client)
+                connection.execute(LOCK_AS_DAEMON)
+                Standby(client, self._database).wait()
+                self._serve(client, installed.state)
             except Exception as exc:
                 if self._health.role == "connecting":  # nothing worked yet: the pauses get longer
                     raise
@@ -126,27 +108,21 @@ class TickLoop:
 
     def _serve(self, client: Client, installed: str) -> None:
         """Tick until the daemon stops; the role is `active` after the first poll that succeeds."""
-        connection, statements = client.connection, Statements(client)
+        statements = Statements(client)
         state = TickState(LastTicks([int(row[0]) for row in statements.run(QUEUES)]))
-        period = self._settings.due_period
-        due_ticks, skipped = DueTicks(period), SkippedQueues(min(period, SKIPPED_PERIOD))
+        due_ticks = DueTicks(self._settings.due_period)
         last_tick = time.monotonic()
         while not self._stopping.is_set():
             now = time.monotonic()
-            done = self._named(connection, tick(statements, state, now=now))
+            done = tick(statements, state, now=now)
             if self._health.role != "active":
                 self._become_active(installed)
             if done.ticks:
                 last_tick = now
                 self._timing.ticked.set()
             self._report.ticked(done)
-            due = self._tick_due(statements, state, due_ticks, now)
-            self._report.ticked(self._named(connection, due))
-            self._report.ticked(skipped.check(connection, now))
-            failing = {*state.failing, *due_ticks.failing, *skipped.names}
-            self._health.failing = tuple(sorted(failing))
-            if not failing:
-                self._health.reason = None
+            self._report.ticked(self._tick_due(statements, state, due_ticks, now))
+            self._health.failing = tuple(sorted({*state.failing, *due_ticks.failing}))
             for duty in self._health.slow_duties(now):
                 if self._report.is_news(f"slow {duty}", ""):
                     self._report.log.error("duty does not end", duty=duty, remedy=SLOW_REMEDY)
@@ -155,21 +131,6 @@ class TickLoop:
             more = bool(state.last_ticks.stale or due_ticks.working)
             quiet = self._timing.quiet(last_tick, now)
             self._rest(quiet=quiet, took=polled_at - now, more=more)
-
-    def _named(self, connection: Connection[Any], done: Ticked) -> Ticked:
-        """Name the sessions that lock a table, in failures that last."""
-        lasting = {
-            each.queue
-            for each in done.failures
-            if isinstance(each.error, LockNotAvailable) and each.times >= LOCKED_TIMES
-        }
-        if not lasting or not (error := table_locks.table_locked(connection)):
-            return done
-        self._health.reason = brief(error)
-        named = [
-            each._replace(error=error) if each.queue in lasting else each for each in done.failures
-        ]
-        return replace(done, failures=named)
 
     def _become_active(self, installed: str) -> None:
         self._report.forget("connection")
@@ -188,9 +149,7 @@ class TickLoop:
         except psycopg.Error as exc:
             if statements.connection.closed:
                 raise
-            locked = isinstance(exc, LockNotAvailable)
-            error = table_locks.table_locked(statements.connection) if locked else None
-            self._report.failed("due", error or exc)
+            self._report.failed("due", exc)
             self._health.duty_ran("due", failed=True)
             return NOTHING
         if not due_ticks.working:  # the whole round went well
@@ -258,32 +217,3 @@ def pause(attempt: RetryCallState) -> float:
 def _failure(attempt: RetryCallState) -> BaseException:
     exc = attempt.outcome.exception() if attempt.outcome else None
     return exc or RuntimeError("no failure")
-
-
-class SkippedQueues:
-    """Finds queues that are not ticked because another session holds their lock or waits for it."""
-
-    def __init__(self, period: float) -> None:
-        """Check every `period` seconds."""
-        self._period = period
-        self._next = 0.0  # monotonic seconds
-        self._seen: set[str] = set()
-        self.names: set[str] = set()  # skipped at two checks in a row: a drop takes less
-
-    def check(self, connection: Connection[Any], now: float) -> Ticked:
-        """Return the skipped queues as failures, and those that are not skipped any more."""
-        if now < self._next:
-            return NOTHING
-        self._next = now + self._period
-        found = {}
-        cursor = read_any_name(connection.cursor())
-        for name, queue_id, *fields in cursor.execute(SKIPPED).fetchall():
-            holder = locks.Holder(*fields)
-            found[name] = PgqError(
-                f"not ticked: {holder.blocks(f'its lock ({locks.QUEUE}, {queue_id})')}: "
-                f"if it is not dropping the queue, {holder.how_to_end}"
-            )
-        before, self.names = self.names, self._seen & found.keys()
-        self._seen = set(found)
-        failures = [Failure(name, found[name], 1) for name in self.names]
-        return Ticked(failures=failures, recovered=sorted(before - self.names))

@@ -17,7 +17,7 @@ from apscheduler.schedulers import SchedulerNotRunningError
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 
-from pgqpy import Client, table_locks
+from pgqpy import Client
 from pgqpy.client.schema_guard import check_schema
 from pgqpy.ticker.cron import CRON_PERIOD, Cron
 from pgqpy.ticker.gauges import NOTIFY_QUEUE, TICKER_LAG, SizesReader, read_gauges
@@ -63,9 +63,8 @@ class Duty:
         health.running[self.name] = time.monotonic()
         try:
             client = self._connected()
-            with table_locks.named_locks(client.connection):
-                check_schema(client)
-                complete = self.run(client) is not False
+            check_schema(client)
+            complete = self.run(client) is not False
         except Exception as exc:  # noqa: BLE001  # a failing duty never stops the timer
             self._disconnect()
             self.report_failure(exc)

@@ -39,8 +39,8 @@ REMEDIES = {
     "PQ011": "pgqpy queue set QUEUE ticker_paused=false lets it tick again",
     "InsufficientPrivilege": "have an administrator grant pgq_reader, pgq_writer or pgq_admin",
     "QueryCanceled": "a statement_timeout of this role or database cut it short",
-    "LockNotAvailable": "another session holds a lock: end its transaction, "
-    "which pg_stat_activity shows, or run the command again",
+    "LockNotAvailable": "another session holds a lock: pgqpy doctor names one "
+    "that all wait for; end its transaction, or run the command again",
     "TooManyConnections": "wait for a free connection, or raise max_connections",
     "ReadOnlySqlTransaction": READ_ONLY,
     "AdminShutdown": "the server was stopped or restarted: run the command again",

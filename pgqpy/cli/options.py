@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from pgqpy import Client, ConnectionFailed, table_locks
+from pgqpy import Client, ConnectionFailed
 from pgqpy.client import connect_as_tool
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ class Target:
             if not waits:
                 timeout = "select set_config('lock_timeout', %s, false)"
                 client.connection.execute(timeout, [LOCK_TIMEOUT])
-            with table_locks.named_locks(client.connection):
-                yield client
+            yield client
 
 
 def _remember_dsn(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:

@@ -11,7 +11,6 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from pgqpy.errors import ConnectionFailed
-from pgqpy.table_locks import LOOK_ELSEWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,9 +31,6 @@ NOTHING_NAMED = (
     "no server was named, such as postgresql://user@host/dbname: a command takes PGQPY_DSN or "
     "--dsn, a program pgqpy.connect(dsn), and both take libpq's PGHOST; `pgqpy demo` needs none"
 )
-
-# A server whose catalogue pg_class is locked accepts the connection, and then says nothing.
-NO_ANSWER = f"check that the server runs, and that host and port are right; if so, {LOOK_ELSEWHERE}"
 
 
 def connect_parameters(
@@ -94,7 +90,7 @@ def connection_failed(exc: Exception, dsn: str) -> ConnectionFailed:
 
 def _remedy(exc: Exception, dsn: str) -> str:
     if isinstance(exc, psycopg.errors.ConnectionTimeout):
-        return NO_ANSWER
+        return "check that the server runs, and that host and port are right"
     pgconn = exc.pgconn if isinstance(exc, psycopg.Error) else None
     if pgconn is not None and pgconn.needs_password:
         return "give a password, in PGPASSWORD or ~/.pgpass"

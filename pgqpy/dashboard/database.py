@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from psycopg import Connection, errors, sql
 
-from pgqpy import Client, table_locks
 from pgqpy.client import connect_as_tool
 from pgqpy.client.schema_guard import check_schema
 from pgqpy.client.session_settings import PINNED
@@ -16,6 +15,8 @@ from pgqpy.errors import SchemaRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from pgqpy import Client
 
     T = TypeVar("T")
 
@@ -80,9 +81,8 @@ class Database:
     def _run(self, work: Callable[[Asked], T]) -> T:
         asked = self._take()
         try:
-            with table_locks.named_locks(asked.client.connection):
-                check_schema(asked.client)
-                return work(asked)
+            check_schema(asked.client)
+            return work(asked)
         except SchemaRefused:
             asked.client.connection.close()
             raise

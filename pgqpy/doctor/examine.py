@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from psycopg import errors
 from psycopg.rows import dict_row
 
-from pgqpy import install, table_locks
+from pgqpy import install
 from pgqpy.cluster_names import read_any_name
 from pgqpy.doctor import (
     blockers,
@@ -95,7 +95,7 @@ def examine(
         found.extend(_findings(connection, long_transaction))
     except errors.LockNotAvailable as exc:
         refused = exc.diag.message_primary
-    blockages = table_locks.find_blockages(connection, refused=refused is not None)
+    blockages = blockers.find_blockages(connection, refused=refused is not None)
     yield from blockers.judge_blockages(blockages, refused)
     yield from found
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from pgqpy import Client, table_locks
 from pgqpy.client import connect_as_tool
 from pgqpy.client.dsn import connect_parameters
 from pgqpy.client.schema_guard import check_schema
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from typing_extensions import Self
+
+    from pgqpy import Client
 
 SESSION = {
     **PINNED,
@@ -150,8 +151,7 @@ class Watcher:
 
     def _look(self, client: Client, *, fully: bool) -> Snapshot:
         began = time.monotonic()
-        with table_locks.named_locks(client.connection):
-            found = read(client)
+        found = read(client)
         ended = time.monotonic()
         now = Reached(ended, event_seqs(found))
         speeds = rates(self._before, now)

@@ -14,11 +14,10 @@ import pytest
 import pgqpy
 from pgqpy.consumers import Consumer
 from pgqpy.doctor import blockers
+from pgqpy.doctor.blockers import find_blockages
 from pgqpy.errors import ConsumerRunning
 from pgqpy.install import status
-from pgqpy.table_locks import find_blockages
 from pgqpy.ticker import Ticker
-from pgqpy.ticker.loop import SkippedQueues
 from pgqpy.ticker.settings import TickerSettings
 from tests.cli.support import Connect, Connection, Examine, Run
 from tests.cli.test_doctor_running import age
@@ -83,17 +82,6 @@ def test_doctor_names_a_role_named_in_latin1_that_may_hold_up_a_consumer(
     age(connection, "16 minutes")
     guest.execute(f"begin; select pgq.cancel_event('orders', array[{event}::bigint])".encode())
     assert f"role {SHOWN}" in examine()[1]["running"][1]
-
-
-def test_ticker_names_a_role_named_in_latin1_whose_lock_it_skips(
-    client: pgqpy.Client, connection: Connection, guest: Connection
-) -> None:
-    client.create_queue("orders")
-    guest.execute("select pg_advisory_lock(7366515, queue_id) from pgq.queue")
-    skipped = SkippedQueues(0.0)
-    skipped.check(connection, 1.0)
-    (failure,) = skipped.check(connection, 2.0).failures
-    assert f"role {SHOWN}" in str(failure.error)
 
 
 def test_standby_names_a_role_named_in_latin1_that_keeps_it_waiting(

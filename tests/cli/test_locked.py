@@ -1,4 +1,4 @@
-"""Commands end, and name the sessions, while all others wait for a table of the engine."""
+"""While all wait for a table of the engine, doctor names the sessions and commands end."""
 
 from __future__ import annotations
 
@@ -81,20 +81,22 @@ def words(table: str, reader: Connection, rider: Connection) -> tuple[str, ...]:
     )
 
 
+def first_finding(run: Run, *said: str) -> str:
+    result = run("doctor")
+    assert result.exit_code == 1
+    first = result.stdout.splitlines()[0]
+    assert first.startswith("fail     lock")
+    for each in said:
+        assert each in first
+    return str(first)
+
+
 @pytest.mark.parametrize("command", OF_QUEUES, ids=" ".join)
-def test_command_names_the_sessions_that_all_wait_for(
+def test_command_does_not_wait_for_long_and_sends_to_doctor(
     run: Run, ask: Ask, command: tuple[str, ...]
 ) -> None:
-    sessions = ask("pgq.queue")
-    assert failed_with(run(*command), 1, *words("pgq.queue", *sessions))
-
-
-def test_ticker_status_names_the_sessions_that_all_wait_for(run: Run, ask: Ask) -> None:
-    sessions = ask("pgq.queue")
-    result = run("ticker", "status")
-    assert result.exit_code == 1
-    for each in words("pgq.queue", *sessions):
-        assert each in result.stderr
+    ask("pgq.queue")
+    assert failed_with(run(*command), 1, "pgqpy doctor")
 
 
 @pytest.mark.parametrize("table", ["pgq.queue", "pgq.position", "pgq.tick"])
@@ -103,12 +105,7 @@ def test_first_finding_of_doctor_is_the_table_that_all_wait_for(
 ) -> None:
     run("queue", "create", "orders")
     sessions = ask(table)
-    result = run("doctor")
-    assert result.exit_code == 1
-    first = result.stdout.splitlines()[0]
-    assert first.startswith("fail     lock")
-    for each in words(table, *sessions):
-        assert each in first
+    first_finding(run, *words(table, *sessions))
 
 
 def test_doctor_finds_a_lock_that_it_does_not_wait_for(
@@ -126,52 +123,12 @@ def test_doctor_finds_a_lock_that_it_does_not_wait_for(
         assert each in said
 
 
-@pytest.mark.parametrize(
-    "command", [("queue", "list"), ("consumer", "list"), ("event", "peek", "orders")], ids=" ".join
-)
-def test_command_names_the_sessions_that_lock_pg_inherits(
-    run: Run, ask: Ask, command: tuple[str, ...]
-) -> None:
-    run("queue", "create", "orders")
-    sessions = ask("pg_inherits")
-    assert failed_with(run(*command), 1, *words("pg_catalog.pg_inherits", *sessions))
-
-
-@pytest.mark.parametrize("table", ["pg_proc", "pg_namespace", "pg_type"])
-def test_command_says_where_to_look_while_it_gets_no_session(
-    run: Run, connect: Connect, monkeypatch: pytest.MonkeyPatch, table: str
-) -> None:
-    monkeypatch.setattr("pgqpy.client._sync.open.LOCK_TIMEOUT", "50ms")
-    locker = connect(autocommit=False)
-    locker.execute(f"lock table {table} in access exclusive mode".encode())
-    result = run("queue", "list")
-    locker.rollback()
-    assert failed_with(result, 1, "all wait for a system catalogue", "from another database")
-
-
-def test_first_finding_of_doctor_is_a_lock_on_pg_inherits(run: Run, ask: Ask) -> None:
-    run("queue", "create", "orders")
-    sessions = ask("pg_inherits")
-    result = run("doctor")
-    assert result.exit_code == 1
-    first = result.stdout.splitlines()[0]
-    assert first.startswith("fail     lock")
-    for each in words("pg_catalog.pg_inherits", *sessions):
-        assert each in first
-
-
-def test_session_that_holds_the_lock_is_named_alone(
-    run: Run, examine: Examine, connect: Connect
-) -> None:
+def test_session_that_holds_the_lock_is_named_alone(run: Run, connect: Connect) -> None:
     with connect(application_name="locker", autocommit=False) as locker:
         locker.execute("lock table pgq.queue in access exclusive mode")
         end = f"select pg_terminate_backend({locker.info.backend_pid})"
-        result = run("queue", "list")
-        assert failed_with(result, 1, "all wait for pgq.queue: locker", "holds Access", end)
-        assert " or " not in result.stderr
-        level, said = examine()[1]["lock"]
-        assert level == "fail"
-        assert end in said
+        first = first_finding(run, "all wait for pgq.queue: locker", "holds Access", end)
+        assert " or " not in first
         locker.rollback()
 
 
@@ -187,12 +144,11 @@ def test_root_of_the_lock_queue_is_named_whatever_it_waits_for(
         waits = Thread(target=locker.execute, args=("select pg_advisory_xact_lock(4711)",))
         waits.start()
         wait_until_blocked(connection, locker.info.backend_pid)
-        result = run("queue", "list")
+        text = "holds AccessExclusiveLock and waits for root, server process"
+        first_finding(run, "all wait for pgq.queue, pgq.tick, pgq.tick_recent: locker", text)
         root.rollback()
         waits.join()
         locker.rollback()
-    text = "holds AccessExclusiveLock and waits for root, server process"
-    assert failed_with(result, 1, "all wait for pgq.queue, pgq.tick, pgq.tick_recent: locker", text)
 
 
 def test_prepared_transaction_that_all_wait_for_is_named(
@@ -202,9 +158,7 @@ def test_prepared_transaction_that_all_wait_for_is_named(
     locker.execute("lock table pgq.queue in access exclusive mode")
     locker.execute("prepare transaction 'forgotten'")
     try:
-        result = run("queue", "list")
-        named = "prepared transaction 'forgotten'"
-        assert failed_with(result, 1, named, "rollback prepared 'forgotten'")
+        first_finding(run, "prepared transaction 'forgotten'", "rollback prepared 'forgotten'")
     finally:
         connection.execute("rollback prepared 'forgotten'")
 
@@ -214,5 +168,5 @@ def test_row_lock_is_reported_without_a_table(run: Run, connect: Connect) -> Non
     with connect(autocommit=False) as locker:
         locker.execute("select from pgq.queue for update")
         result = run("queue", "set", "orders", "ticker_paused=true")
-        assert failed_with(result, 1, "lock timeout", "pg_stat_activity")
+        assert failed_with(result, 1, "lock timeout", "pgqpy doctor")
         locker.rollback()

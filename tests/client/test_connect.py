@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import traceback
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import psycopg
@@ -14,7 +13,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import pgqpy
 from pgqpy import ConnectionFailed, SchemaMissing
-from tests.support.gates import wait_until_blocked
 
 AWAITED = """
     select pid from pg_locks where mode = 'AccessExclusiveLock' and relation < 16384
@@ -48,34 +46,6 @@ async def test_no_server() -> None:
     assert message.endswith(
         "refused; check that the server runs, and that host, port, user and database are right"
     )
-
-
-async def test_locked_catalogue_that_lets_nobody_get_an_answer_is_told_of(
-    server: Any, empty_dsn: str
-) -> None:
-    with (
-        psycopg.connect(server.dsn("postgres"), autocommit=True) as elsewhere,
-        psycopg.connect(empty_dsn) as reader,
-        psycopg.connect(empty_dsn) as rider,
-    ):
-        reader.execute("select from pg_class where false")
-        asks = Thread(target=lock_in_vain, args=(rider,))
-        asks.start()
-        pid = rider.info.backend_pid
-        wait_until_blocked(elsewhere, pid)
-        try:
-            message = await refused(empty_dsn, connect_timeout=2)
-            waiting = elsewhere.execute(AWAITED).fetchall()
-        finally:
-            reader.rollback()
-            asks.join()
-    assert "look from another database of the server at pg_locks" in message
-    assert (pid,) in waiting
-
-
-def lock_in_vain(session: psycopg.Connection[Any]) -> None:
-    with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        session.execute("create rule r as on insert to pg_class do also nothing")
 
 
 async def test_no_server_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

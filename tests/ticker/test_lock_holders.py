@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import socket
-from threading import Thread
 
 import pytest
 
 from pgqpy.locks import Holder
-from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
 STALE = "update pgq.tick set tick_time = tick_time - interval '1 hour'"
@@ -82,56 +80,6 @@ def test_standby_without_the_right_to_tick_logs_the_missing_role(
         connection.execute("drop role pgqpy_test_nobody")
 
 
-def test_queue_that_is_left_out_counts_as_failing(start, dsn, client, connection, queue, stranger):
-    client.create_queue("other")
-    daemon = start(dsn, **QUICK)
-    daemon.wait_for("active")
-    stranger.execute("select pg_advisory_lock(7366515, 1)")
-    failing = daemon.wait_for("queue failing", queue="orders")
-    for words in ("(7366515, 1)", "mallory", "role pgqpy_test_stranger", "pg_terminate_backend"):
-        assert words in failing["error"]
-    status, body = daemon.healthz()
-    assert (status, body["status"]) == (200, "degraded")
-    assert "orders" in str(body)
-    eventually(lambda: "pgq_ticker_failing_queues" in daemon.metrics())
-    assert "} 1.0" in next(
-        line
-        for line in daemon.metrics().splitlines()
-        if line.startswith("pgq_ticker_failing_queues{")
-    )
-    stranger.execute("select pg_advisory_unlock(7366515, 1)")
-    daemon.wait_for("queue works again", queue="orders")
-    eventually(lambda: daemon.healthz()[1]["status"] == "ok")
-    assert len([line for line in daemon.log() if line["event"] == "queue failing"]) == 1
-
-
-def test_queue_whose_lock_a_session_waits_for_names_that_session(
-    start, dsn, client, connection, connect, queue, stranger
-):
-    """PostgreSQL refuses the shared lock to a ticker that comes after the request."""
-    client.create_queue("other")
-    daemon = start(dsn, **QUICK | {"due_period": 600})
-    daemon.wait_for("active")
-    reader = connect(application_name="reader")
-    reader.execute("select pg_advisory_lock_shared(7366515, 1)")
-    waits = Thread(target=stranger.execute, args=("select pg_advisory_lock(7366515, 1)",))
-    waits.start()
-    pid = stranger.info.backend_pid
-    wait_until_blocked(connection, pid)
-    try:
-        failing = daemon.wait_for("queue failing", queue="orders")
-        for words in ("(7366515, 1)", f"mallory, server process {pid}", "which waits for it"):
-            assert words in failing["error"]
-        assert f"pg_terminate_backend({pid})" in failing["error"]
-        assert daemon.healthz()[1]["status"] == "degraded"
-    finally:
-        reader.close()
-        waits.join()
-    eventually(lambda: "is held by mallory" in str([each.get("error") for each in daemon.log()]))
-    stranger.execute("select pg_advisory_unlock(7366515, 1)")
-    daemon.wait_for("queue works again", queue="orders")
-
-
 def test_prepared_transaction_with_an_odd_name_writes_no_line_of_its_own(
     start_process, dsn, connect, queue, tmp_path
 ):
@@ -154,21 +102,6 @@ def test_prepared_transaction_with_an_odd_name_writes_no_line_of_its_own(
     finally:
         holder.autocommit = True
         holder.execute("rollback prepared E'a\\nMAINPID=1\\n\\x1b[2J'")
-
-
-def test_lock_of_a_prepared_transaction_is_named(start, dsn, connect, queue):
-    holder = connect(autocommit=False)
-    holder.execute("select pg_advisory_xact_lock(7366515, 1)")
-    holder.execute("prepare transaction 'mallory''s'")
-    try:
-        daemon = start(dsn, **QUICK)
-        failing = daemon.wait_for("queue failing", queue="orders")
-        assert "prepared transaction" in failing["error"]
-        assert "rollback prepared 'mallory''s'" in failing["error"]
-        daemon.stop()
-    finally:
-        holder.autocommit = True
-        holder.execute("rollback prepared 'mallory''s'")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from pgqpy.client.schema_owner import SCHEMA_AND_UNTRUSTED
 from pgqpy.client.session_settings import ISOLATION, READ_COMMITTED, set_query
 from pgqpy.cluster_names import read_any_name
 from pgqpy.errors import ConnectionFailed
-from pgqpy.table_locks import LOOK_ELSEWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +26,10 @@ SHARED = (
     "behind a pooler in transaction mode, which shares sessions between its clients: connect "
     "directly to the server, or through a pooler in session mode; only a consumer that is shared "
     "or has lanes, and has a lease, can use such sessions"
+)
+CATALOGUE_LOCKED = (
+    "another session locks a system catalogue of this database: look at pg_locks from another "
+    "database of the server, and end it"
 )
 FULL = (
     "the pooler has no session for a second connection, which would show whether it shares "
@@ -126,7 +129,7 @@ async def _set_up(
         cursor = read_any_name(connection.cursor())
         await cursor.execute(text.encode(), prepare=False)
     except LockNotAvailable as exc:
-        raise ConnectionFailed(f"all wait for a system catalogue: {LOOK_ELSEWHERE}") from exc
+        raise ConnectionFailed(CATALOGUE_LOCKED) from exc
     cursor.nextset()
     cursor.nextset()
     row = await cursor.fetchone()
