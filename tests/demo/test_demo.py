@@ -26,10 +26,10 @@ TIMEOUT = 250  # seconds; a busy machine starts Spark slowly
 PASSED = "verdict: passed, every event was processed exactly once"
 
 
-def test_every_event_is_processed_once_nothing_is_left_behind_and_the_readme_shows_it(
+def test_every_event_is_processed_once_nothing_is_left_behind_and_the_page_shows_it(
     demo: Any, place: Path
 ) -> None:
-    (block,) = (block for block in blocks("README.md", "console") if block.note == "demo")
+    (block,) = (block for block in blocks("docs/simulate.md", "console") if block.note == "demo")
     (step,) = steps(block)
     assert step.command == "make demo"
     assert step.shown.pop() == "make demo: passed"  # make's own line

@@ -1,4 +1,4 @@
-"""What README and docs/spark.md show of Spark happens; the examples do what they say.
+"""What docs/spark.md shows happens; the examples do what they say.
 
 Commands that need Spark share a session: see spark_session.py.
 """
@@ -26,16 +26,15 @@ if TYPE_CHECKING:
 
     from tests.support.servers import Server
 
-README = "README.md"
+PAGE = "docs/spark.md"
 EXAMPLES = {name.name for name in files("examples/spark/*.py")}
-BY_THE_README = {"read_lake.py", "spent.py"}
+BY_THE_PAGE = {"read_lake.py", "spent.py"}
 HERE = {"windowed_counts.py", "latest_state.py", "submit_pipeline.py"}
-# What the first tutorial leaves behind: four orders, and a ticker that runs.
+# What the tutorial leaves behind: three orders, and a ticker that runs.
 BEFORE_SPARK = """
 $ pgqpy queue create orders
 $ pgqpy ticker run &
 $ python place_orders.py
-$ python place_order_sqlalchemy.py
 """.strip()
 SESSION = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.getOrCreate()\n"
 STATES = "select account, balance from account_state order by account"
@@ -92,29 +91,27 @@ def shell(
 
 
 def test_every_example_is_run() -> None:
-    assert BY_THE_README | HERE == EXAMPLES
+    assert BY_THE_PAGE | HERE == EXAMPLES
 
 
-def test_spark_happens_as_readme_and_page_say(shell: SparkShell) -> None:
-    shell.run(Block(README, 0, "console", "", BEFORE_SPARK))
-    for block in blocks(README, "console"):
-        if block.note == "spark":
+def test_spark_happens_as_the_page_says(shell: SparkShell) -> None:
+    shell.run(Block(PAGE, 0, "console", "", BEFORE_SPARK))
+    for block in blocks(PAGE):
+        if (block.language, block.note) == ("console", "spark"):
             for step in steps(block):
                 shell.tell(step.command, *step.shown)
     client = shell.client
     client.create_queue("archive")
-    client.register_consumer("orders", "lake")
-    shell.insert("orders", {"customer": "ann"}, {"customer": "bob"})
-    page = [block.text for block in blocks("docs/spark.md", "python") if block.note == "run"]
+    page = [block.text for block in blocks(PAGE, "python") if block.note == "spark"]
     (shell.folder / "page.py").write_text(SESSION + "\n".join(page))
-    shell.tell("python page.py", "6")
-    assert list((shell.folder / "lake").glob("*.parquet"))
-    (info,) = client.get_consumer_info("orders", "lake")
+    shell.tell("python page.py")
+    assert list((shell.folder / "raw").glob("*.parquet"))
+    (info,) = client.get_consumer_info("orders", "raw")
     assert info.pending_events == 0
     client.tick_queue("archive")
     last = client.get_queue_info("archive")[0].last_tick_id
     archived = "select ev_type from pgq.get_tick_events('archive', 1, %s)"
-    assert client.connection.execute(archived, [last]).fetchall() == [("archived",)] * 6
+    assert client.connection.execute(archived, [last]).fetchall() == [("archived",)] * 3
 
 
 @pytest.mark.slow

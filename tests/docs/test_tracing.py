@@ -1,46 +1,19 @@
-"""The page of traces: its programs and commands run, and its attributes are those of the spans."""
+"""The page of traces: its attributes are those of the spans."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 
 import pgqpy
 from pgqpy.consumers import Consumer, Retry
 from pgqpy.otel import trace_client, trace_consumer
-from tests.docs.markdown import blocks, codes, rows
-from tests.docs.test_docs import psql
-from tests.docs.transcript import Shell
+from tests.docs.markdown import codes, rows
 from tests.support.spans import Spans
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 PAGE = "docs/tracing.md"
-ALONE = "insert.py"  # the program that no command of the page starts
-
-
-def test_the_page_works(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in conninfo_to_dict(dsn).items():
-        monkeypatch.setenv(f"PG{'DATABASE' if name == 'dbname' else name.upper()}", str(value))
-    with Shell(tmp_path, dsn) as shell, pgqpy.connect(dsn) as client:
-        for block in blocks(PAGE):
-            if block.language == "python":
-                (tmp_path / block.note).write_text(block.text)
-            if block.note == ALONE:
-                shell.run(block._replace(text=f"$ python {ALONE}\n"))
-            if block.language == "sql":
-                psql(dsn, block.text)
-            if block.language == "console":
-                client.tick_queue("payments")
-                shell.run(block)
-        query = "select ev_data, length(ev_extra4) from pgq.event_template order by ev_id"
-        stored = client.connection.execute(query).fetchall()
-    assert stored[1:] == [('{"order": 18}', None), ('{"order": 19}', 55)]  # there is no SDK
-    assert stored[0] == ('{"order":17}', 55)
 
 
 class Billing(Consumer):

@@ -4,31 +4,36 @@
 not end by itself: it is interrupted once it has printed that, as a reader does who sees it rest: a
 consumer that runs has no pending events then. Log lines may come in between.
 
-A command of pgqpy that looks or changes something, and ends, runs in this process: it need not
-start Python. Those of the README are run as by its reader.
+A command of pgqpy that looks or changes something, and ends, runs in this process, and so do
+programs: they need not start Python. Commands of the README are run as by its reader.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
+import runpy
 import shlex
 import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from click.testing import CliRunner
 
 from pgqpy.cli.app import app
+from pgqpy.embedded import wheel_programs
 from tests.docs.markdown import shape
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from typing_extensions import Self
 
     from tests.docs.markdown import Block
@@ -36,6 +41,8 @@ if TYPE_CHECKING:
 TIMEOUT = 300  # seconds for one command; Spark alone needs ten to start, on a busy machine fifty
 INTERRUPTED = "^C"
 README = "README.md"
+ONCE = ("settings.configure", "set_tracer_provider")  # in a process
+PROGRAM = re.compile(r"python (\w+\.py)")
 # Not the commands `run`, which import modules of the folder, and nothing that a shell would expand.
 AT_ONCE = re.compile(
     r"pgqpy (archive|consumer|cron|doctor|event|queue|schema) (?!run\b)[^|<>&;$`*~()]*"
@@ -87,28 +94,72 @@ class Shell:
                 self._start(step.command.removesuffix("&"))
             elif step.shown[-1:] == [INTERRUPTED]:
                 self._run_until(where, step)
-            elif AT_ONCE.fullmatch(step.command) and block.document != README:
+            elif block.document == README:
+                self._run(where, step)
+            elif AT_ONCE.fullmatch(step.command):
                 self._run_here(where, step)
+            elif program := PROGRAM.fullmatch(step.command):
+                check(where, step.shown, self._run_program(where, program[1]))
             else:
                 self._run(where, step)
 
-    def _run_here(self, where: str, step: Step) -> None:
-        before = Path.cwd()
+    def program(self, block: Block) -> str:
+        """Run a block of Python; return what it prints."""
+        where = f"{block.document}:{block.line}"
+        (self._folder / "block.py").write_text(block.text)
+        return self._run_program(where, "block.py")
+
+    def psql(self, script: str) -> str:
+        """Run a script as psql does, each statement a transaction; return what it prints."""
+        program = [str(wheel_programs() / "psql"), "-X", "-v", "ON_ERROR_STOP=1"]
+        done = subprocess.run(
+            [*program, self._environment["PGQPY_DSN"]],
+            input=script,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    @contextmanager
+    def _here(self) -> Iterator[None]:
+        before, environment, modules = Path.cwd(), dict(os.environ), set(sys.modules)
         os.chdir(self._folder)
+        os.environ.update(self._environment)
+        sys.path.insert(0, str(self._folder))
         try:
-            words = shlex.split(step.command)[1:]
-            result = CliRunner(env=self._environment).invoke(app, words, prog_name="pgqpy")
+            yield
         finally:
             os.chdir(before)
+            os.environ.clear()
+            os.environ.update(environment)
+            sys.path.remove(str(self._folder))
+            for file in self._folder.glob("*.py"):
+                if file.stem not in modules:
+                    sys.modules.pop(file.stem, None)
+
+    def _run_program(self, where: str, name: str) -> str:
+        if any(call in (self._folder / name).read_text() for call in ONCE):
+            return self._run(where, Step(f"python {name}", []))
+        with self._here(), redirect_stdout(io.StringIO()) as printed:
+            runpy.run_path(name, run_name="__main__")
+        return printed.getvalue()
+
+    def _run_here(self, where: str, step: Step) -> None:
+        with self._here():
+            words = shlex.split(step.command)[1:]
+            result = CliRunner(env=self._environment).invoke(app, words, prog_name="pgqpy")
         assert result.exit_code == 0, f"{where}\nexit code {result.exit_code}:\n{result.output}"
         check(where, step.shown, result.output)
 
-    def _run(self, where: str, step: Step) -> None:
+    def _run(self, where: str, step: Step) -> str:
         process, output = self._start(step.command)
         code = process.wait(TIMEOUT)
         printed = output.read_text()
         assert code == 0, f"{where}\nexit code {code}:\n{printed}"
         check(where, step.shown, printed)
+        return printed
 
     def _run_until(self, where: str, step: Step) -> None:
         process, output = self._start(step.command)
