@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 TIMEOUT = 300  # seconds for one command; Spark alone needs ten to start, on a busy machine fifty
 INTERRUPTED = "^C"
 README = "README.md"
-ONCE = ("settings.configure", "set_tracer_provider")  # in a process
+ONCE = ("settings.configure", "set_tracer_provider", "create_engine")  # for a whole process
 PROGRAM = re.compile(r"python (\w+\.py)")
 # Not the commands `run`, which import modules of the folder, and nothing that a shell would expand.
 AT_ONCE = re.compile(
