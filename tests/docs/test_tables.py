@@ -84,6 +84,7 @@ def test_the_advisory_locks_are_all_described() -> None:
         locks.QUEUE,
         locks.RUN,
         locks.SEQUENCE,
+        locks.SKIPS,
     }
 
 
