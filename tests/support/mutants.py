@@ -158,8 +158,9 @@ class Running(Job):
         self.failed = False
         signal.setitimer(signal.ITIMER_REAL, 10 + 10 * seconds, 10)
         try:
-            # The session as the next item: what is made once for all tests stays.
-            reports = runtestprotocol(item, log=False, nextitem=item.session)  # type: ignore[arg-type]
+            # As if the session itself came next: what is made once for all tests stays.
+            following: Any = item.session
+            reports = runtestprotocol(item, log=False, nextitem=following)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         return not self.failed and not any(report.failed for report in reports)
@@ -168,8 +169,7 @@ class Running(Job):
         """End what the test waits for."""
         with self.connect() as admin:
             admin.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity"
-                " where pid <> pg_backend_pid() and backend_type = 'client backend'"
+                "select pg_terminate_backend(pid) from pg_stat_activity where datname like 'pgqpy%'"
             )
         pytest.fail("too late")
 
