@@ -191,14 +191,6 @@ def test_stream_that_runs_and_has_not_read_yet_reads_by_ticks(db: Database) -> N
     assert states(db.main, event) == ["by ticks"], "it was moved while it does not run"
 
 
-def test_consumer_that_waits_for_its_first_run_is_no_reader_of_ticks(db: Database) -> None:
-    """As the lower of several queues waits for its turn, with its lock."""
-    db.queue()
-    event = db.main.insert("a")
-    db.open().one("select pg_advisory_lock(7366514, sub_id) from pgq.registration")
-    assert states(db.main, event) == ["cancelled"]
-
-
 def test_run_that_begins_where_a_stream_ended_is_no_reader_of_ticks(db: Database) -> None:
     db.queue()
     event = db.main.insert("a")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
-from pgqpy.install import install
 from tests.guarantees.cancelling import ROWS, cancel, retry, states
 from tests.guarantees.sessions import RR, Database
 from tests.guarantees.stages import commit_stage, stage
 
 if TYPE_CHECKING:
-    from pgqpy.testing import EmbeddedServer
     from tests.guarantees.sessions import Session
 
 MORE_PAGES = 12  # an index that grows a level; a walk over dead rows costs hundreds
@@ -64,30 +61,6 @@ def test_batch_reads_no_more_pages_after_many_cancellations_while_xmin_is_held(
     assert _open_and_read(db) <= before + MORE_PAGES
     assert db.main.one(ROWS) < 20000, "most are deleted"
     assert _cancel_one(db) <= cancelling + 3 * MORE_PAGES
-
-
-def test_cancellation_survives_a_dump(own_server: EmbeddedServer) -> None:
-    with ExitStack() as stack:
-        db = stack.enter_context(closing(Database(own_server.dsn())))
-        install(db.main.connection)
-        db.queue()
-        first, second, third = (db.main.insert(data) for data in "abc")
-        assert states(db.main, first) == ["cancelled"]
-        db.main.tick()
-        assert states(db.main, second) == ["cancelled"]
-        path = own_server.directory / "dump.sql"
-        path.write_text(own_server.run("pg_dump", "--dbname", db.dsn))
-        db.main.run("create database restored")
-        dsn = own_server.dsn("restored")
-        own_server.run(
-            "psql", "--quiet", "--set", "ON_ERROR_STOP=1", "--file", str(path), "--dbname", dsn
-        )
-        copy = stack.enter_context(closing(Database(dsn)))
-        last = copy.main.insert("d")
-        copy.main.one("select pgq.register_consumer_at('q', 'd', 1)")
-        assert copy.main.deliver() == ["c", "d"]
-        assert copy.main.drain("d") == ["c", "d"]
-        assert cancel(copy.main, third, last)[last, "c"] == "delivered"
 
 
 def test_consumer_that_moves_back_does_not_get_what_was_cancelled(db: Database) -> None:

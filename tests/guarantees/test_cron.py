@@ -1,4 +1,4 @@
-"""Cron entries: one event for each planned time, whoever fires it."""
+"""Cron entries: one event for each planned time, whoever fires it; entries of a dropped queue."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.guarantees.sessions import RR, refused
+from tests.guarantees.sessions import RR, Database, refused
 from tests.guarantees.test_g7_moved import MOVED
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Session
+
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 NOW = datetime.now(timezone.utc).replace(second=0, microsecond=0)  # some minutes ago
@@ -251,3 +252,58 @@ def test_ticker_sees_no_payload(db: Database) -> None:
     session.run("set role pgq_reader")
     with refused("42501"):
         fire(session, entry, NOW)
+
+
+DROP = "select pgq.drop_queue('q', %s)"
+ENTRIES = "select count(*) from pgq.cron"
+
+
+def test_queue_with_entries_is_dropped_by_force_only(db: Database) -> None:
+    add(db)
+    db.main.one("select pgq.unregister_consumer('q', 'c')")
+    with refused("PQ008"):
+        db.main.one(DROP, False)
+    assert db.main.one(DROP, True) == 1
+    assert db.main.one(ENTRIES) == 0
+
+
+def test_entry_that_is_added_meanwhile_is_not_dropped(db: Database) -> None:
+    db.queue()
+    db.main.one("select pgq.unregister_consumer('q', 'c')")
+    adding, dropping = db.open(), db.open()
+    adding.begin()
+    adding.one(ADD, "d", "* * * * *", "one")
+    drop = dropping.later(DROP, False)
+    wait_until_blocked(db.main.connection, dropping.pid)
+    adding.commit()
+    with refused("PQ008"):
+        drop.result(30)
+    assert db.main.one(ENTRIES) == 1
+
+
+def test_drop_waits_for_a_change_and_a_fire_without_stopping_producers(db: Database) -> None:
+    entry = add(db)
+    other, dropping = db.open(), db.open()
+    other.begin()
+    assert fire(other, entry, NOW) == 1
+    assert other.one("select pgq.pause_cron('e')") == 1
+    drop = dropping.later(DROP, True)
+    wait_until_blocked(db.main.connection, dropping.pid)
+    db.main.insert("meanwhile")
+    other.commit()
+    assert drop.result(30) == 1
+    assert fire(db.main, entry, NOW) is None
+    assert db.main.one(ENTRIES) == 0
+
+
+def test_drop_waits_for_a_pause_before_it_holds_any_lock(db: Database) -> None:
+    add(db)
+    other, dropping = db.open(), db.open()
+    other.begin()
+    other.one("select pgq.pause_cron('e')")
+    drop = dropping.later(DROP, True)
+    wait_until_blocked(db.main.connection, dropping.pid)
+    db.main.run("set lock_timeout = '10s'")
+    db.main.insert("meanwhile")
+    other.rollback()
+    assert drop.result(30) == 1

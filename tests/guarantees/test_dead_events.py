@@ -11,6 +11,7 @@ from tests.guarantees.sessions import refused
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Session
 
+
 CHANGES = ("revive_dead_events", "delete_dead_events")
 LIST = "select array_agg(ev_id order by ev_id) from pgq.get_dead_events('q', %s)"
 # Of the consumer c, by id: type, class, and how many hours ago it died.
@@ -188,3 +189,26 @@ def test_step_reads_its_own_dead_events_and_no_others(db: Database) -> None:
         main.all(f"select * from pgq.{call}")
         (plan,) = main.one(looks)
         assert plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"] < 200
+
+
+RETRY = """
+    select pgq.event_retry(%s, array_agg(ev_id order by ev_id), array_agg(ev_txid order by ev_id),
+        '{0,30 s,30 min,2 h,9 h,2 days}'::interval[])
+      from pgq.get_batch_events(%s)"""
+COUNTS = "select due_within::text, retry_events from pgq.get_retry_counts('q', %s, %s)"
+
+
+def test_each_event_is_counted_where_it_is_due(db: Database) -> None:
+    db.queue()
+    db.main.one("select pgq.register_consumer('q', 'other')")
+    for number in range(6):
+        db.main.insert(str(number))
+    db.main.tick()
+    for consumer in ("c", "other"):
+        batch = db.main.next(consumer)
+        assert db.main.one(RETRY, batch, batch) == 6
+    rows = [("00:00:00", 1), ("00:01:00", 1), ("01:00:00", 1), ("1 day", 2), (None, 1)]
+    assert db.main.all(COUNTS, "c", None) == rows
+    assert sum(count for _, count in db.main.all(COUNTS, "c", 4)) == 4
+    with refused("PQ002"):
+        db.main.all(COUNTS, "nobody", None)

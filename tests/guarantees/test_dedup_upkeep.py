@@ -1,20 +1,19 @@
-"""Keys of events beside stages and drop_queue, in a dump, and when they are deleted."""
+"""Keys of events beside stages, drop_queue, cancellations, delays, and when they are deleted."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
-from pgqpy.install import install
 from tests.guarantees.dedup import CLEAN, EXPIRE, ONCE, keys, once, read
+from tests.guarantees.delayed import move
 from tests.guarantees.sessions import RR, Database, refused
 from tests.guarantees.stages import open_stage
 from tests.guarantees.test_faults_drop import DROP
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
-    from pgqpy.testing import EmbeddedServer
-    from tests.guarantees.sessions import Session
+    from tests.guarantees.sessions import Database, Session
+
 
 MANY = """
     insert into pgq.dedup_key (dedup_queue, dedup_key, dedup_until, dedup_ev_id)
@@ -70,19 +69,6 @@ def test_drop_waits_for_an_open_call_and_leaves_no_key(db: Database) -> None:
         once(caller, "e")
 
 
-def test_call_that_waited_for_a_drop_leaves_no_key(db: Database) -> None:
-    db.queue()
-    caller, admin = db.open(), db.open()
-    admin.begin()
-    admin.one(DROP)
-    later = caller.later(ONCE, "k", "a")
-    assert wait_until_blocked(db.main.connection, caller.pid) == [admin.pid]
-    admin.commit()
-    with refused("PQ001", "42P01"):
-        later.result(30)
-    assert keys(db.main) == []
-
-
 def test_drop_and_a_call_that_renews_a_key_do_not_deadlock(db: Database) -> None:
     db.queue()
     once(db.main, "a")
@@ -100,25 +86,6 @@ def test_drop_and_a_call_that_renews_a_key_do_not_deadlock(db: Database) -> None
     assert read(call.result(30))[1]
     assert dropped.result(30) == 1
     assert keys(db.main) == []
-
-
-def test_keys_and_their_events_come_with_a_dump(own_server: EmbeddedServer) -> None:
-    with ExitStack() as stack:
-        db = stack.enter_context(closing(Database(own_server.dsn())))
-        install(db.main.connection)
-        db.queue()
-        ev_id, _ = once(db.main, "a")
-        path = own_server.directory / "dump.sql"
-        path.write_text(own_server.run("pg_dump", "--dbname", db.dsn))
-        db.main.run("create database restored")
-        dsn = own_server.dsn("restored")
-        quiet = ("--quiet", "--set", "ON_ERROR_STOP=1")
-        own_server.run("psql", *quiet, "--file", str(path), "--dbname", dsn)
-        copy = stack.enter_context(closing(Database(dsn)))
-        assert copy.main.one("select pgq.repair_queue('q')") == 1
-        assert once(copy.main, "b") == (ev_id, False)
-        assert once(copy.main, "c", "l")[1]
-        assert copy.main.deliver() == ["a", "c"]
 
 
 def test_repair_gives_no_event_the_id_that_a_key_names(db: Database) -> None:
@@ -191,3 +158,97 @@ def test_row_committed_late_is_deleted_in_the_next_round(db: Database) -> None:
     assert db.main.one(CLEAN) == 0
     assert keys(db.main) == []
     assert read(db.main.one(ONCE, "1", "a"))[1]
+
+
+CANCEL = "select array_agg(state order by state) from pgq.cancel_event('q', array[%s]::bigint[])"
+
+
+def test_event_that_nobody_gets_frees_its_key_with_the_transaction(db: Database) -> None:
+    db.queue()
+    db.queue("other", consumers=())
+    ev_id, _ = once(db.main, "a")
+    db.main.one("select pgq.insert_event_once('other', 'same id', '1 h', 't', 'd')")
+    db.main.begin()
+    assert db.main.one(CANCEL, ev_id) == ["cancelled"]
+    assert once(db.main, "b")[1]
+    db.main.rollback()
+    assert once(db.main, "c") == (ev_id, False)
+    db.main.one(CANCEL, ev_id)
+    assert keys(db.main) == ["same id"]
+    assert once(db.main, "d")[1]
+    assert db.main.deliver() == ["d"]
+
+
+def test_event_that_one_consumer_has_had_keeps_its_key(db: Database) -> None:
+    db.queue(consumers=("c", "late"))
+    ev_id, _ = once(db.main, "a")
+    db.main.deliver("c")
+    assert db.main.one(CANCEL, ev_id) == ["cancelled", "delivered"]
+    assert once(db.main, "b") == (ev_id, False)
+    assert db.main.one("select state from pgq.skip_event('q', 'late', array[%s])", ev_id)
+    assert keys(db.main) == ["k"]
+
+
+def test_cancel_waits_for_no_key_that_is_taken_anew(db: Database) -> None:
+    db.queue()
+    ev_id, _ = once(db.main, "a")
+    db.main.run(EXPIRE)
+    caller = db.open()
+    caller.begin()
+    new, _ = once(caller, "b")
+    db.main.run("set lock_timeout = '2 s'")
+    assert db.main.one(CANCEL, ev_id) == ["cancelled"]
+    caller.commit()
+    assert once(db.main, "c") == (new, False)
+    assert db.main.deliver() == ["b"]
+
+
+AT = """
+    select pgq.insert_event_once('q', %s, '1 hour', 't', %s, i_deliver_at => %s::timestamptz)::text
+"""
+WAITING = "select count(*) from pgq.delayed_event"
+
+
+def test_delayed_event_comes_once_with_the_id_that_each_call_returned(db: Database) -> None:
+    db.queue()
+    time = "2099-01-01"
+    first, is_new = read(db.main.one(AT, "k", "a", time))
+    assert is_new
+    assert read(db.main.one(AT, "k", "b", time)) == (first, False)
+    assert once(db.main, "c") == (first, False)
+    assert db.main.one(WAITING) == 1
+    assert db.main.deliver() == []
+    db.main.run("update pgq.delayed_event set ev_deliver_at = clock_timestamp()")
+    assert move(db.main) == 1
+    db.main.tick()
+    assert [(event.id, event.data) for event in db.main.events(db.main.next())] == [(first, "a")]
+    assert once(db.main, "d") == (first, False)
+
+
+def test_key_and_waiting_event_are_one_transaction(db: Database) -> None:
+    db.queue(per_tx_limit="1")
+    db.main.begin()
+    assert read(db.main.one(AT, "k", "a", "2099-01-01"))[1]
+    db.main.run("savepoint s")
+    with refused("PQ007"):
+        db.main.one(AT, "l", "b", "2099-01-01")
+    db.main.run("rollback to s")
+    with refused("PQ009"):
+        db.main.one("select pgq.open_stage('q', 'w', 1)")
+    db.main.rollback()
+    assert (keys(db.main), db.main.one(WAITING)) == ([], 0)
+    for time in ("2999-01-01", "infinity"):
+        with refused("PQ009"):
+            db.main.one(AT, "k", "a", time)
+    assert keys(db.main) == []
+    assert read(db.main.one(AT, "k", "a", "2001-01-01"))[1]
+    assert db.main.deliver() == ["a"], "the time has passed"
+
+
+def test_delayed_event_that_is_cancelled_frees_its_key(db: Database) -> None:
+    db.queue()
+    first, _ = read(db.main.one(AT, "k", "a", "2099-01-01"))
+    cancel = "select state from pgq.cancel_event('q', array[%s]::bigint[])"
+    assert db.main.one(cancel, first) == "cancelled"
+    assert once(db.main, "b")[1]
+    assert db.main.deliver() == ["b"]

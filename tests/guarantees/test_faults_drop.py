@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 
 import pgqpy
@@ -55,24 +52,6 @@ def test_drop_leaves_nothing_behind(db: Database) -> None:
     assert len(_leftovers(db.main)) > 8
     assert db.main.one(DROP) == 1
     _expect_nothing_left(db)
-
-
-def test_drop_that_rolls_back_leaves_everything(db: Database) -> None:
-    db.queue()
-    db.main.insert("a")
-    admin = db.open()
-    admin.begin()
-    admin.one(DROP)
-    admin.rollback()
-    assert db.main.deliver() == ["a"]
-
-
-def test_drop_of_a_queue_with_consumers_is_refused_whole(db: Database) -> None:
-    db.queue()
-    with refused("PQ008"):
-        db.main.one("select pgq.drop_queue('q')")
-    db.main.insert("a")
-    assert db.main.deliver() == ["a"]
 
 
 def test_drop_waits_for_the_consumer_in_the_middle_of_a_batch(db: Database) -> None:
@@ -195,102 +174,3 @@ def test_client_that_waited_for_a_drop_says_that_the_queue_is_gone(db: Database)
         with pytest.raises(pgqpy.QueueNotFound) as failed:
             waiting.result(timeout=30)
     assert failed.value.queue == "q"
-
-
-class Tugging:
-    """Sessions that create, use and drop the same queues, and tell what went wrong."""
-
-    def __init__(self, db: Database) -> None:
-        """Start nothing yet."""
-        self.db = db
-        self.refusals: set[str | None] = set()
-        self.successes = 0
-        self.errors: list[BaseException] = []
-
-    def run(self, *actions: Callable[[Session], object], turns: int) -> None:
-        """Let each action be repeated by a session of its own, all at once."""
-        threads = [threading.Thread(target=self._repeat, args=(a, turns)) for a in actions]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-            assert not thread.is_alive()
-        if self.errors:
-            raise self.errors[0]
-
-    def _repeat(self, action: Callable[[Session], object], turns: int) -> None:
-        try:
-            with closing(Session(self.db.dsn)) as session:
-                for _ in range(turns):
-                    self._attempt(action, session)
-        except BaseException as error:  # noqa: BLE001  # raised by run()
-            self.errors.append(error)
-
-    def _attempt(self, action: Callable[[Session], object], session: Session) -> None:
-        try:
-            action(session)
-            self.successes += 1
-        except psycopg.Error as error:
-            self.refusals.add(error.sqlstate)
-            session.run("rollback")
-
-
-def _create_and_drop(session: Session) -> None:
-    session.one("select pgq.create_queue('q')")
-    session.one("select pgq.register_consumer('q', 'c')")
-    for _ in range(3):
-        session.insert("x")
-        session.one("select tick_id from pgq.tick_queue('q')")
-    session.one(DROP)
-
-
-def _consume(session: Session) -> None:
-    session.begin()
-    batch = session.next()
-    if batch is not None:
-        session.events(batch)
-        session.one("select pgq.batch_retry(%s, 0)", batch)
-        session.finish(batch)
-    session.commit()
-
-
-def _copy(session: Session) -> None:
-    session.begin()
-    session.copy(session.current_table(), "x", "y")
-    session.commit()
-
-
-def _insert(session: Session) -> None:
-    session.insert("x")
-    session.one("select count(*) from pgq.insert_events('q', array['t'], array['d'])")
-
-
-def _tick(session: Session) -> None:
-    session.one("select pgq.force_tick('q')")
-    session.one("select pgq.ticker()")
-    session.one("select pgq.ticker('q')")
-
-
-def _maintain(session: Session) -> None:
-    session.one("select tick_id from pgq.tick_queue('q')")
-    session.one("select pgq.maint_retry_events()")
-    session.one("select pgq.maint_ticks('q')")
-
-
-def test_queues_made_used_and_dropped_at_once_end_clean(db: Database) -> None:
-    tugging = Tugging(db)
-    tugging.run(
-        _create_and_drop,
-        _create_and_drop,
-        _insert,
-        _copy,
-        _consume,
-        _tick,
-        _maintain,
-        turns=60,
-    )
-    assert tugging.successes >= 10  # most come while there is no queue
-    assert tugging.refusals <= {*GONE, "PQ008", "PQ013"}
-    db.main.one("select pgq.create_queue('q')")
-    db.main.one(DROP)
-    _expect_nothing_left(db)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
-import pytest
 
 from pgqpy.install import install
 from tests.guarantees.history import Findings, check, read_deliveries, read_transactions
@@ -180,32 +179,28 @@ def _kill_the_server(_load: Load, server: EmbeddedServer) -> None:
     server.start()
 
 
-TIMES = 3  # each time when the load is under way again
+ROUNDS = 2  # each fault comes when the load is under way again
+KILLS = (_kill_consumers, _kill_ticker, _kill_producers)
 CRASHES = (_kill_a_backend, _stop_at_once, _kill_the_server)
 
 
-@pytest.mark.parametrize("kill", [_kill_consumers, _kill_ticker, _kill_producers])
 def test_nothing_is_lost_doubled_split_or_out_of_order_when_processes_are_killed(
-    dsn: str, spawn: Callable[..., PythonProcess], tmp_path: Path, kill: Callable[[Load], None]
+    dsn: str, spawn: Callable[..., PythonProcess], tmp_path: Path
 ) -> None:
     load = Load(dsn, spawn, tmp_path)
-    for _ in range(TIMES):
+    for kill in KILLS * ROUNDS:
         kill(load)
         load.progress()
     assert_right(load)
 
 
-@pytest.mark.parametrize("crash", CRASHES)
 def test_nothing_is_lost_doubled_split_or_out_of_order_when_the_server_crashes(
-    own_server: EmbeddedServer,
-    spawn: Callable[..., PythonProcess],
-    tmp_path: Path,
-    crash: Callable[[Load, EmbeddedServer], None],
+    own_server: EmbeddedServer, spawn: Callable[..., PythonProcess], tmp_path: Path
 ) -> None:
     with psycopg.connect(own_server.dsn(), autocommit=True) as connection:
         install(connection)
     load = Load(own_server.dsn(), spawn, tmp_path)
-    for _ in range(TIMES):
+    for crash in CRASHES * ROUNDS:
         crash(load, own_server)
         load.progress()
     assert_right(load)

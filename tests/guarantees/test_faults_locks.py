@@ -69,23 +69,6 @@ def test_drop_that_is_left_open_holds_up_no_other_queue(db: Database, look: str)
 
 
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS.keys())
-def test_drop_that_waits_for_a_consumer_holds_up_no_other_queue(db: Database, look: str) -> None:
-    for name in ("q", "r"):
-        db.queue(name, ticker_max_lag="0")
-        db.main.insert("a", name)
-    db.main.tick()
-    consumer, admin = db.open(), db.open()
-    consumer.begin()
-    consumer.next()
-    dropped = admin.later(DROP)
-    wait_until_blocked(db.main.connection, admin.pid)
-    db.main.insert("b", "r")
-    assert ("r",) in db.main.all(look)
-    consumer.rollback()
-    assert dropped.result(timeout=30) == 1
-
-
-@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS.keys())
 @pytest.mark.parametrize(
     ("read", "whole"),
     [

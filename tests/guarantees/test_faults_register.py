@@ -43,17 +43,6 @@ def test_unregister_waits_for_the_batch_in_progress(db: Database) -> None:
     assert _left_over(db.main) == 0
 
 
-def test_two_unregisters_at_once_remove_it_once(db: Database) -> None:
-    db.queue()
-    one, other = db.open(), db.open()
-    one.begin()
-    assert one.one("select pgq.unregister_consumer('q', 'c')") == 1
-    second = other.later("select pgq.unregister_consumer('q', 'c')")
-    wait_until_blocked(db.main.connection, other.pid)
-    one.commit()
-    assert second.result(timeout=30) == 0
-
-
 def test_two_registers_at_once_make_one_subscription(db: Database) -> None:
     db.queue(consumers=())
     one, other = db.open(), db.open()

@@ -91,17 +91,6 @@ def test_done_ids_add_up_and_are_forgotten_once_the_part_has_passed_them(db: Dat
     assert db.main.one("select pos_done from pgq.current_position") == [ids[3]]
 
 
-def test_part_is_gone_with_its_batch(db: Database) -> None:
-    batch, events = open_batch(db, *"ab")
-    assert finish_part(db.main, batch, events[1].id) == 1
-    assert db.main.finish(batch) == 1
-    db.main.insert("c")
-    assert db.main.deliver() == ["c"]
-    first = db.main.one("select min(tick_id) from pgq.tick")
-    db.main.one("select pgq.register_consumer_at('q', 'c', %s)", first)
-    assert db.main.drain() == ["a", "b", "c"]
-
-
 def test_retried_copy_beside_its_event_is_finished_with_it(db: Database) -> None:
     batch, events = open_batch(db, *"ab")
     db.main.one("select pgq.event_retry(%s, %s, 0)", batch, events[0].id)
@@ -141,18 +130,6 @@ def test_batch_retry_leaves_a_finished_part_alone(db: Database) -> None:
     db.main.finish(batch)
     db.main.one("select pgq.maint_retry_events()")
     assert db.main.deliver() == ["b", "c"]
-
-
-def test_part_takes_effect_with_its_transaction(db: Database) -> None:
-    batch, events = open_batch(db, *"abc")
-    for isolation in ISOLATIONS:
-        worker = db.open()
-        worker.begin(isolation)
-        assert finish_part(worker, batch, events[0].id) == 1
-        assert worker.data(batch) == ["b", "c"]
-        assert db.main.data(batch) == ["a", "b", "c"]
-        worker.rollback()
-    assert db.main.data(batch) == ["a", "b", "c"]
 
 
 def test_part_of_a_lost_batch_is_not_finished(db: Database) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.guarantees.seek import PINS, SEEK, ticked
 from tests.guarantees.sessions import refused
-from tests.guarantees.stalling import DETACHED, MAINT, REATTACH, detach, stall
+from tests.guarantees.stalling import DETACHED, MAINT, REATTACH, stall
 from tests.guarantees.test_retention import SET, later
 from tests.support.gates import wait_until_blocked
 
@@ -82,22 +82,6 @@ def test_reader_of_ticks_that_waited_for_a_detach_is_refused(
             waits.result(timeout=30)
         assert db.main.one(REATTACH, False) == 1
         assert db.main.one(PINS, first, last) == 1, "it goes on where it was"
-
-
-@CALLS
-@ENDS
-def test_reader_of_ticks_at_work_is_not_detached(db: Database, call: str, end: str) -> None:
-    db.queue(consumers=("c", "other"))
-    stall(db)
-    first, last = db.main.all("select min(tick_id), max(tick_id) from pgq.tick")[0]
-    reader = db.open()
-    reader.begin()
-    assert reader.one(f"select pgq.{call}('q', 'c', %s, %s)", first, last) == 1
-    assert detach(db) == 0
-    reader.run(end)
-    stays = end == "commit" and call == "advance_subscription"
-    assert detach(db) == (0 if stays else 1)
-    assert db.main.rotate() == 0, "nobody keeps the table of a"
 
 
 @ENDS
