@@ -11,9 +11,9 @@ import psycopg
 
 from pgqpy.errors import InvalidArgument, PgqError
 from pgqpy.schedule import schedule
-from pgqpy.ticker.backoff import Backoff
 from pgqpy.ticker.logs import sqlstate
 from pgqpy.ticker.maintenance import GONE
+from pgqpy.ticker.tick import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import time
 from contextlib import contextmanager, suppress
@@ -12,6 +13,7 @@ from threading import Event, Thread, current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.errors import ConnectionFailed
+from pgqpy.texts import printable
 from pgqpy.ticker import logs, session
 from pgqpy.ticker.health import Health, overall
 from pgqpy.ticker.logs import Report
@@ -20,16 +22,64 @@ from pgqpy.ticker.metrics import TickerMetrics
 from pgqpy.ticker.mover import Mover
 from pgqpy.ticker.periodic import Timers, duties_of
 from pgqpy.ticker.session import Database
-from pgqpy.ticker.systemd import ManagerStatus, notify, watchdog_interval
 from pgqpy.ticker.web import CannotListen, Web
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import FrameType
 
     from structlog.typing import FilteringBoundLogger
 
     from pgqpy.ticker.settings import TickerSettings
+
+SEND_TIMEOUT = 1.0  # seconds; a service manager that does not read must not block the daemon
+
+
+def notify(state: str) -> bool:
+    """Send a state such as "READY=1" to the service manager; return False if none listens."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return False
+    if address.startswith("@"):
+        address = "\0" + address[1:]  # an abstract socket
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(SEND_TIMEOUT)
+        sock.connect(address)
+        sock.sendall(state.encode())
+        return True
+    return False
+
+
+class ManagerStatus:
+    """Sends READY=1 once, and STATUS whenever it changes."""
+
+    def __init__(self) -> None:
+        self._ready = False
+        self._status = ""
+
+    def tell(self, healths: Sequence[Health]) -> None:
+        """Send the state of each database, and READY=1 as soon as one database has answered."""
+        status = "; ".join(
+            f"{health.database}: {health.role}" + (f", {health.reason}" if health.reason else "")
+            for health in healths
+        )
+        status = printable(status)  # a line break would begin another message
+        if not self._ready and any(health.role != "connecting" for health in healths):
+            self._ready = notify(f"READY=1\nSTATUS={status}")
+        elif status != self._status:
+            notify(f"STATUS={status}")
+        self._status = status
+
+
+def watchdog_interval() -> float | None:
+    """Return the seconds between two WATCHDOG=1 messages; None if no watchdog is set.
+
+    It is half of the time after which the service manager restarts the daemon.
+    """
+    usec = os.environ.get("WATCHDOG_USEC", "")
+    ours = os.environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+    return int(usec) / 2_000_000 if ours and usec.isdigit() and int(usec) else None
+
 
 FAILED, WRONG_USAGE = 1, 2  # exit codes
 STOP_TIMEOUT = 0.3  # seconds for loops and duties to end by themselves
@@ -59,7 +109,7 @@ class Ticker:
         """
         labels = session.labels(settings.databases)
         self.settings = settings
-        self.log = logs.suppress_errors(log or logs.make_logger(settings))
+        self.log = logs.make_logger(settings) if log is None else logs.suppress_errors(log)
         self.metrics = TickerMetrics()
         self.hangs = False  # after `stop`: whether a thread still waits for a server
         self._stopping = Event()

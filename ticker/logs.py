@@ -70,7 +70,7 @@ def make_logger(settings: TickerSettings) -> FilteringBoundLogger:
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[settings.log_level]),
         cache_logger_on_first_use=True,
     )
-    return logger
+    return suppress_errors(logger)
 
 
 class _Suppressing:

@@ -18,13 +18,12 @@ from tenacity import (
 )
 
 from pgqpy.errors import PgqError
-from pgqpy.ticker.due_ticks import DueTicks
 from pgqpy.ticker.last_ticks import LastTicks
 from pgqpy.ticker.logs import brief, remedy
 from pgqpy.ticker.session import REFUSED, check_database
 from pgqpy.ticker.standby import Standby
 from pgqpy.ticker.statements import QUEUES, Statements
-from pgqpy.ticker.tick import NOTHING, Ticked, TickState, tick
+from pgqpy.ticker.tick import NOTHING, DueTicks, Ticked, TickState, tick
 
 if TYPE_CHECKING:
     from pgqpy import Client

@@ -1,4 +1,4 @@
-"""The daemon's metrics for Prometheus."""
+"""The daemon's metrics for Prometheus, and the readings of the gauges of queues."""
 
 from __future__ import annotations
 
@@ -15,13 +15,233 @@ from prometheus_client import (
 )
 from prometheus_client.core import GaugeMetricFamily
 
-from pgqpy.ticker.gauges import GAUGES
+from pgqpy.schedule import should_fire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
+    from datetime import timedelta
 
-    from pgqpy.ticker.gauges import Reading
+    from pgqpy import Client
+    from pgqpy.records import CronEntry, QueueMetrics
     from pgqpy.ticker.health import Health
+
+    # The values of one metric of GAUGES, by its labels after the database.
+    Reading = Mapping[str, Mapping[tuple[str, ...], float]]
+
+TICKER_LAG = "pgq_ticker_lag_seconds"
+NEW_EVENTS = "pgq_new_events"
+KEPT_EVENTS = "pgq_kept_events"
+QUEUE_BYTES = "pgq_queue_bytes"
+OLDEST_EVENT = "pgq_oldest_event_seconds"
+NEWEST_EVENT = "pgq_newest_event_seconds"
+ROTATION_AGE = "pgq_rotation_age_seconds"
+ROTATION_OVERDUE = "pgq_rotation_overdue_seconds"
+QUEUE_PAUSED = "pgq_queue_paused"
+CONSUMER_LAG = "pgq_consumer_lag_seconds"
+CONSUMER_LAST_SEEN = "pgq_consumer_last_seen_seconds"
+PENDING_EVENTS = "pgq_pending_events"
+RETRY_EVENTS = "pgq_retry_events"
+DEAD_EVENTS = "pgq_dead_events"
+PARKED_EVENTS = "pgq_parked_events"
+PARKED_KEYS = "pgq_parked_keys"
+PARKED_FOR = "pgq_parked_seconds"
+DELAYED_EVENTS = "pgq_delayed_events"
+DELAYED_OVERDUE = "pgq_delayed_overdue_seconds"
+NOTIFY_QUEUE = "pgq_notify_queue_usage_ratio"
+OLDEST_TRANSACTION = "pgq_oldest_transaction_seconds"
+CAREFUL_WORKERS = "pgq_careful_workers"
+LIVE_WORKERS = "pgq_live_workers"
+DEAD_WORKERS = "pgq_dead_workers"
+OPEN_BATCHES = "pgq_open_batches"
+OLDEST_BATCH = "pgq_oldest_batch_seconds"
+LEASED_MESSAGES = "pgq_leased_messages"
+LAPSED_MESSAGES = "pgq_lapsed_messages"
+CRON_LATE = "pgq_cron_late_seconds"
+HELD_BYTES = "pgq_consumer_held_bytes"
+HELD_FOR = "pgq_consumer_held_seconds"
+DETACHED = "pgq_consumer_detached"
+
+# Metrics that the duty `gauges` reads: text, and labels after the database.
+GAUGES = {
+    TICKER_LAG: ("Age of the queue's last tick.", "queue"),
+    NEW_EVENTS: ("Events since the last tick.", "queue"),
+    KEPT_EVENTS: ("Events that consumers may be moved back to, an estimate.", "queue"),
+    QUEUE_BYTES: ("The queue's tables on disk, with indexes.", "queue"),
+    OLDEST_EVENT: ("Age of the oldest kept event.", "queue"),
+    NEWEST_EVENT: ("Age of the newest event.", "queue"),
+    ROTATION_AGE: ("Time since the last switch to the next event table.", "queue"),
+    ROTATION_OVERDUE: ("For how long a rotation has been due.", "queue"),
+    QUEUE_PAUSED: ("1: paused, the ticker does not tick it.", "queue"),
+    DELAYED_EVENTS: ("Delayed events that wait, counted up to 10,000.", "queue"),
+    DELAYED_OVERDUE: ("For how long the first delayed event has been due.", "queue"),
+    NOTIFY_QUEUE: ("Used part of the server's NOTIFY queue, 0 to 1.",),
+    OLDEST_TRANSACTION: ("Age of the oldest transaction that holds xmin back.",),
+    CONSUMER_LAG: ("Age of the last finished tick.", "queue", "consumer"),
+    CONSUMER_LAST_SEEN: ("Time since it asked for, or finished, a batch.", "queue", "consumer"),
+    PENDING_EVENTS: ("Events after the position.", "queue", "consumer"),
+    RETRY_EVENTS: ("Events in the retry queue, counted up to 10,000.", "queue", "consumer"),
+    DEAD_EVENTS: ("Dead events, counted up to 10,000.", "queue", "consumer"),
+    PARKED_EVENTS: ("Parked events, counted up to 10,000.", "queue", "consumer"),
+    PARKED_KEYS: ("Keys of the parked events, counted up to 10,000.", "queue", "consumer"),
+    PARKED_FOR: ("The longest time that a key is parked.", "queue", "consumer"),
+    HELD_BYTES: ("Size of the queue's tables, while rotation waits for it.", "queue", "consumer"),
+    HELD_FOR: ("How far behind, while rotation waits for it.", "queue", "consumer"),
+    DETACHED: ("1: detached, rotation does not wait for it.", "queue", "consumer"),
+    CRON_LATE: ("For how long it has been due without being fired.", "queue", "name"),
+    CAREFUL_WORKERS: ("Workers in careful mode: a run had an unclean end.", "queue", "consumer"),
+    OPEN_BATCHES: ("Open batches, and leases of receivers.", "queue", "consumer"),
+    OLDEST_BATCH: ("The longest time without progress of an open batch.", "queue", "consumer"),
+    # Of shared consumers, and of those with lanes:
+    LIVE_WORKERS: ("Workers or lanes with a session, or a live lease.", "queue", "consumer"),
+    DEAD_WORKERS: ("Dead workers whose batch nobody has taken over.", "queue", "consumer"),
+    LEASED_MESSAGES: ("Messages that receivers have.", "queue", "consumer"),
+    LAPSED_MESSAGES: ("Messages whose lease has ended.", "queue", "consumer"),
+}
+OF_QUEUES: Mapping[str, Callable[[QueueMetrics], float | None]] = {
+    KEPT_EVENTS: lambda queue: queue.estimated_events,
+    QUEUE_BYTES: lambda queue: queue.total_bytes,
+    OLDEST_EVENT: lambda queue: _age(queue.oldest_event_age),
+    NEWEST_EVENT: lambda queue: _age(queue.newest_event_age),
+}
+# In the order of WORKERS:
+OF_CONSUMERS = (CAREFUL_WORKERS, OPEN_BATCHES, OLDEST_BATCH)
+OF_SHARED = (LIVE_WORKERS, DEAD_WORKERS, LEASED_MESSAGES, LAPSED_MESSAGES)
+# A lane counts as a worker while it has a batch. Leases of receive (holder 'receive') and free
+# ranges (holder null) belong to no worker. A subconsumer that no process uses keeps its careful
+# mode for the next process, and does not count.
+WORKERS = """
+    select queue_name, consumer_name, mode in ('shared', 'lanes') as shared,
+        count(*) filter (where part_size is not null
+            and (worker is null or alive or current_batch is not null)) as careful,
+        count(current_batch) as open,
+        coalesce(extract(epoch from max(last_move) filter (where current_batch is not null)),
+            0)::float8 as oldest,
+        count(*) filter (where worker is not null and alive
+            and holder is distinct from 'receive') as live,
+        count(*) filter (where not alive and holder <> 'receive') as dead,
+        coalesce(sum(messages) filter (where alive and holder = 'receive'), 0) as leased,
+        coalesce(sum(messages) filter (where not alive), 0) as lapsed
+    from pgq.get_worker_info() group by 1, 2, 3
+"""
+# Queues with an external ticker are not rotated here.
+ROTATIONS = """
+    select queue_name, queue_ticker_paused, queue_external_ticker,
+        extract(epoch from since)::float8 as age,
+        extract(epoch from since - queue_rotates_after)::float8 as overdue
+    from pgq.queue cross join lateral (select clock_timestamp() - queue_switch_time as since) s
+"""
+# Null for a role that may not see other roles' transactions.
+OLDEST = """
+    select pg_notification_queue_usage(), case when pg_has_role('pg_read_all_stats', 'usage')
+        then coalesce(extract(epoch from clock_timestamp() - min(begun)), 0)::float8 end
+    from (
+        select xact_start as begun from pg_stat_activity
+        where xact_start is not null and pid <> pg_backend_pid()
+            and backend_type <> 'autovacuum worker'
+            and (backend_xid is not null
+                or backend_xmin is not null and datname = current_database())
+        union all
+        select prepared from pg_prepared_xacts) transactions
+"""
+SIZES_PAUSE = 100  # times what a reading of sizes took: at most 1 % of a core of the server
+
+
+class SizesReader:
+    """Reads what queues keep, less often where that takes long.
+
+    The server asks the file system for the size of each event table: with 1,000 queues that takes
+    half a second. Between two readings the last values stay.
+    """
+
+    def __init__(self) -> None:
+        """Read at the first call."""
+        self._last: list[QueueMetrics] = []
+        self._next = float("-inf")  # by time.monotonic()
+
+    def __call__(self, client: Client) -> list[QueueMetrics]:
+        """Return a new reading, or the last one."""
+        began = time.monotonic()
+        if began >= self._next:
+            self._last = client.get_queue_metrics()
+            ended = time.monotonic()
+            self._next = ended + SIZES_PAUSE * (ended - began)
+        return self._last
+
+
+def read_gauges(client: Client, sizes: SizesReader | None = None) -> Reading:
+    """Read the state of every queue and every subscription.
+
+    The cost does not depend on the number of events: counts stop at 10,000. No age is negative: the
+    clock may have been ahead when a time was stored.
+    """
+    reading = _read(client, sizes or SizesReader())
+    return {
+        metric: {labels: max(value, 0) for labels, value in values.items()}
+        for metric, values in reading.items()
+    }
+
+
+def _read(client: Client, sizes: SizesReader) -> Reading:
+    queues = client.get_queue_info()
+    names = {info.queue_name for info in queues}
+    kept = [row for row in sizes(client) if row.queue_name in names]
+    rotations = client.connection.execute(ROTATIONS).fetchall()
+    delayed = client.get_delayed_counts()
+    counts = {row[:2]: row for row in client.get_consumer_counts()}
+    # Without counts it is a worker of a shared consumer, or was registered in between.
+    consumers = {info[:2]: info for info in client.get_consumer_info() if info[:2] in counts}
+    stalled = client.get_stalled_info()
+    ((usage, oldest),) = client.connection.execute(OLDEST).fetchall()
+    workers = client.connection.execute(WORKERS).fetchall()
+    return {
+        TICKER_LAG: {(info.queue_name,): seconds(info.ticker_lag) for info in queues},
+        NEW_EVENTS: {(info.queue_name,): info.ev_new or 0 for info in queues},
+        # None: the queue has no event, or a table is locked.
+        **{
+            name: {(row.queue_name,): value for row in kept if (value := read(row)) is not None}
+            for name, read in OF_QUEUES.items()
+        },
+        DELAYED_EVENTS: {(row.queue_name,): row.delayed_events for row in delayed},
+        DELAYED_OVERDUE: {(row.queue_name,): seconds(row.overdue) for row in delayed},
+        QUEUE_PAUSED: {row[:1]: row[1] for row in rotations},
+        ROTATION_AGE: {row[:1]: row[3] for row in rotations if not row[2]},
+        ROTATION_OVERDUE: {row[:1]: row[4] for row in rotations if not row[2]},
+        NOTIFY_QUEUE: {(): usage},
+        OLDEST_TRANSACTION: {} if oldest is None else {(): oldest},
+        CONSUMER_LAG: {names: seconds(info.lag) for names, info in consumers.items()},
+        CONSUMER_LAST_SEEN: {names: seconds(info.last_seen) for names, info in consumers.items()},
+        PENDING_EVENTS: {names: info.pending_events or 0 for names, info in consumers.items()},
+        RETRY_EVENTS: {names: counts[names].retry_events for names in consumers},
+        DEAD_EVENTS: {names: counts[names].dead_events for names in consumers},
+        PARKED_EVENTS: {names: counts[names].parked_events for names in consumers},
+        PARKED_KEYS: {names: counts[names].parked_keys for names in consumers},
+        PARKED_FOR: {names: seconds(counts[names].parked_for) for names in consumers},
+        HELD_BYTES: {each[:2]: each.held_bytes for each in stalled if each.held_bytes is not None},
+        HELD_FOR: {each[:2]: seconds(each.held_for) for each in stalled if each.held_for},
+        DETACHED: {each[:2]: 1 for each in stalled if each.detached},
+        CRON_LATE: {(entry.queue, entry.name): late(entry) for entry in client.get_cron_info()},
+        **{
+            name: {row[:2]: row[place] for row in workers if row[2] or name in OF_CONSUMERS}
+            for place, name in enumerate((*OF_CONSUMERS, *OF_SHARED), 3)
+        },
+    }
+
+
+def _age(interval: timedelta | None) -> float | None:
+    return None if interval is None else interval.total_seconds()
+
+
+def seconds(interval: timedelta | None) -> float:
+    """Return an interval in seconds; 0 for None, a queue or consumer without a tick."""
+    return interval.total_seconds() if interval is not None else 0.0
+
+
+def late(entry: CronEntry) -> float:
+    """Return how many seconds a cron entry is late."""
+    if entry.paused_since:
+        return 0.0
+    due = should_fire(entry.schedule, entry.timezone, entry.next_due, entry.planned_at)
+    return max(0.0, seconds(entry.read_at - due))
 
 
 class TickerMetrics:

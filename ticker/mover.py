@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal
 import psycopg
 
 from pgqpy.errors import PgqError, SchemaRefused
-from pgqpy.ticker.backoff import Backoff
 from pgqpy.ticker.maintenance import FULL, Moved, retry, warnings_by_queue
 from pgqpy.ticker.periodic import Duty
 from pgqpy.ticker.statements import Statements
+from pgqpy.ticker.tick import Backoff
 
 if TYPE_CHECKING:
     from pgqpy import Client

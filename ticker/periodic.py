@@ -20,8 +20,8 @@ from apscheduler.triggers.base import BaseTrigger
 from pgqpy import Client
 from pgqpy.client.schema_guard import check_schema
 from pgqpy.ticker.cron import CRON_PERIOD, Cron
-from pgqpy.ticker.gauges import NOTIFY_QUEUE, TICKER_LAG, SizesReader, read_gauges
 from pgqpy.ticker.maintenance import VacuumWarning, maint
+from pgqpy.ticker.metrics import NOTIFY_QUEUE, TICKER_LAG, SizesReader, read_gauges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -17,11 +19,9 @@ from pgqpy.client.dsn import connect_parameters
 from pgqpy.client.schema_guard import SchemaGuard
 from pgqpy.client.session_settings import PINNED
 from pgqpy.errors import PgqError, SchemaMissing, SchemaRefused
-from pgqpy.ticker.timing import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from threading import Event
 
     from psycopg import Connection
 
@@ -29,6 +29,29 @@ if TYPE_CHECKING:
     from pgqpy.ticker.health import Health
     from pgqpy.ticker.logs import Report
     from pgqpy.ticker.settings import TickerSettings
+
+
+@dataclass(slots=True)
+class Timing:
+    """What the tick loop and the mover of one database tell each other.
+
+    `ticked` is set by the loop. Whoever inserts a delayed event takes an id from the queue's
+    sequence, so the loop ticks the queue after the commit. The mover then looks whether an event is
+    due earlier than it knew.
+
+    `due_at` and `moved_at` (monotonic seconds) are set by the mover. The loop polls soon after
+    them, also where it would rest because no events come in.
+    """
+
+    ticked: Event = field(default_factory=Event)
+    due_at: float = math.inf
+    moved_at: float = -math.inf
+
+    def quiet(self, last_tick: float, now: float) -> float:
+        """Return the seconds since the last tick or move; 0 where a move is due."""
+        due = self.due_at if self.due_at <= now else -math.inf
+        return now - max(last_tick, self.moved_at, due)
+
 
 # A server that vanishes without closing the connection (power cut, firewall) is noticed within
 # about ten seconds: by keepalives while the daemon waits, by tcp_user_timeout while it sends.

@@ -1,7 +1,8 @@
-"""The step of the loop with the least latency: tick the queues that have new events."""
+"""The steps of the loop: tick queues that have new events, and those due by PGQ's own rules."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,14 +10,51 @@ from typing import TYPE_CHECKING, NamedTuple
 import psycopg
 from psycopg.errors import LockNotAvailable
 
-from pgqpy.ticker.backoff import Backoff
 from pgqpy.ticker.last_ticks import LastTicks, array
-from pgqpy.ticker.statements import NAMES, POLL, PULSE, TICK, Row, Statements
+from pgqpy.ticker.statements import FIND_DUE, NAMES, POLL, PULSE, TICK, TICK_DUE, Row, Statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pgqpy.ticker.last_ticks import QueueRange, Selection
+
+FIRST_PAUSE = 0.1  # seconds after one failure; twice that after two
+LONGEST_PAUSE = 10.0  # seconds
+
+
+class Failing(NamedTuple):
+    """The number of failures in a row, and when (monotonic seconds) to try again."""
+
+    times: int
+    retry_at: float
+
+
+NO_FAILURE = Failing(0, 0.0)
+
+
+class Backoff(dict[str, Failing]):
+    """The failing queues, by name."""
+
+    def failed(self, name: str, now: float) -> int:
+        """Record a failure; return the number of failures in a row."""
+        times = self.get(name, NO_FAILURE).times + 1
+        # The exponent is bounded: a float overflows after a thousand failures.
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(times - 1, 30))
+        self[name] = Failing(times, now + pause)
+        return times
+
+    def succeeded(self, name: str) -> int:
+        """Record a success; return the number of failures in a row before it."""
+        return self.pop(name, NO_FAILURE).times
+
+    def pausing(self, name: str, now: float) -> bool:
+        """Say whether the queue is in its pause."""
+        return now < self.get(name, NO_FAILURE).retry_at
+
+    def due(self, now: float) -> list[str]:
+        """Return the failing queues that may be tried again now."""
+        return [name for name, failing in self.items() if failing.retry_at <= now]
+
 
 HOT_FOR = 2.0  # seconds after its last tick in which every poll includes the queue
 HOT_QUEUES = 256  # at most; more are polled as fast in ranges
@@ -249,3 +287,85 @@ class Poll:
             forgotten = queue not in changed and selection.covers(queue_id)
             if forgotten and queue_id not in self._state.locked:
                 self._state.succeeded(queue)
+
+
+ROUND_RANGES = 4  # at most, in one period: with thousands of queues a round takes longer
+TOGETHER = 16  # queues ticked in one transaction: a millisecond, so that events do not wait long
+
+
+class DueTicks:
+    """Ticks the due queues once a period, in small steps between two polls for events.
+
+    A queue without events also needs a tick now and then, so that positions of consumers advance
+    and tables can rotate. Queues created together are due together. A thousand ticks at once would
+    delay the events of other queues: hence the steps.
+    """
+
+    def __init__(self, period: float) -> None:
+        """Start the first round at once, and the next ones every `period` seconds."""
+        self._period = period
+        self._next = 0.0  # monotonic seconds
+        self._ranges: list[tuple[bytes, bytes]] = []  # not yet searched in this round
+        self._queues: list[str] = []  # found due, not yet ticked
+        self._found: set[str] = set()  # in this round
+        self.failing = Backoff()
+
+    @property
+    def working(self) -> bool:
+        """Whether this round has another step."""
+        return bool(self._queues or self._ranges)
+
+    def is_due(self, now: float) -> bool:
+        """Say whether a step would ask the server."""
+        return self.working or now >= self._next
+
+    def step(self, statements: Statements, last_ticks: LastTicks, *, now: float) -> Ticked:
+        """Do the next step of a round, or start one; `now` is monotonic seconds. Only if it is due.
+
+        Raises psycopg.Error, and ends the round, if the due queues cannot be read.
+        """
+        if not self.working:
+            self._ranges = last_ticks.bounds()
+            self._next = now + self._period * max(1.0, len(self._ranges) / ROUND_RANGES)
+            self._found = set()
+        if not self._queues:
+            self._find(statements, now)
+        queues, self._queues = self._queues[:TOGETHER], self._queues[TOGETHER:]
+        done = self._tick(statements, queues, now) if queues else NOTHING
+        if not self.working:  # others are not due any more, or gone
+            for queue in self.failing.keys() - self._found:
+                del self.failing[queue]
+        return done
+
+    def _find(self, statements: Statements, now: float) -> None:
+        """Read which queues of the next range are due."""
+        (bounds, *others), self._ranges = self._ranges, []
+        found = [row[0].decode() for row in statements.run(FIND_DUE, *bounds)]
+        self._ranges = others
+        self._found.update(found)
+        self._queues = [queue for queue in found if not self.failing.pausing(queue, now)]
+
+    def _tick(self, statements: Statements, queues: list[str], now: float) -> Ticked:
+        """Tick queues in one transaction, or each in its own if that fails."""
+        if not self.failing:
+            try:
+                return Ticked(tick_due(statements, queues))
+            except psycopg.Error:
+                if statements.connection.closed:
+                    raise
+        done = Ticked()
+        for queue in queues:
+            try:
+                done.ticks += tick_due(statements, [queue])
+                self.failing.succeeded(queue)
+            except psycopg.Error as exc:
+                if statements.connection.closed:
+                    raise
+                done.failures.append(Failure(queue, exc, self.failing.failed(queue, now)))
+        return done
+
+
+def tick_due(statements: Statements, queues: list[str]) -> list[tuple[str, str]]:
+    """Tick those of the queues that are due, in one transaction; return (queue, tick id)."""
+    rows = statements.run(TICK_DUE, json.dumps(queues, ensure_ascii=False).encode())
+    return [(name.decode(), tick_id.decode()) for name, tick_id in rows if tick_id is not None]

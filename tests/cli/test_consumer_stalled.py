@@ -10,15 +10,15 @@ import structlog
 from structlog.testing import capture_logs
 
 import pgqpy
-from pgqpy.ticker.gauges import (
+from pgqpy.ticker.logs import Report
+from pgqpy.ticker.maintenance import maint
+from pgqpy.ticker.metrics import (
     DETACHED,
     HELD_BYTES,
     HELD_FOR,
+    TickerMetrics,
     read_gauges,
 )
-from pgqpy.ticker.logs import Report
-from pgqpy.ticker.maintenance import maint
-from pgqpy.ticker.metrics import TickerMetrics
 from tests.cli.support import Connection, Examine, Run, RunJson, failed_with
 
 if TYPE_CHECKING:

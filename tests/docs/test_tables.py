@@ -18,8 +18,7 @@ from pgqpy.consumers.settings import SETTINGS, BaseConsumer
 from pgqpy.spark.sink import options as sink_options
 from pgqpy.spark.source import options as source_options
 from pgqpy.sqlstates import BY_SQLSTATE
-from pgqpy.ticker.gauges import GAUGES
-from pgqpy.ticker.metrics import TickerMetrics
+from pgqpy.ticker.metrics import GAUGES, TickerMetrics
 from pgqpy.ticker.settings import TickerSettings
 from tests.docs.markdown import blocks, codes, rows, text
 from tests.support.tree import ROOT, files

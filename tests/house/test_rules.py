@@ -49,7 +49,6 @@ SHORT = {
     "pgqpy/spark/register.py": "not merged into its caller yet",
     "pgqpy/testing.py": "the name that applications import in their tests",
     "pgqpy/watch/lag.py": "not merged into its caller yet",
-    "ticker/timing.py": "not merged into its caller yet",
     "tools/postgres.py": "a script",
 }
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")

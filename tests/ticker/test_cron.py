@@ -14,13 +14,13 @@ from pgqpy import InvalidArgument
 from pgqpy.schedule import schedule
 from pgqpy.ticker import cron, logs
 from pgqpy.ticker.cron import Cron
-from pgqpy.ticker.gauges import (
-    CRON_LATE,
-    read_gauges,
-)
 from pgqpy.ticker.health import Health
 from pgqpy.ticker.logs import Report, sqlstate
-from pgqpy.ticker.metrics import TickerMetrics
+from pgqpy.ticker.metrics import (
+    CRON_LATE,
+    TickerMetrics,
+    read_gauges,
+)
 from pgqpy.ticker.periodic import duties_of
 from pgqpy.ticker.session import Database, Sessions
 from pgqpy.ticker.settings import TickerSettings

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgqpy.ticker import due_ticks
-from pgqpy.ticker.due_ticks import DueTicks
+from pgqpy.ticker import tick
 from pgqpy.ticker.last_ticks import LastTicks
-from pgqpy.ticker.tick import NOTHING
+from pgqpy.ticker.tick import NOTHING, DueTicks
 from tests.ticker.harness import NAMES
 
 LATER = 1e6  # seconds: every back-off is over
@@ -16,7 +15,7 @@ LATER = 1e6  # seconds: every back-off is over
 @pytest.fixture
 def due(queues, client, monkeypatch):
     """A round of idle ticks over all queues, of which each is due."""
-    monkeypatch.setattr(due_ticks, "TOGETHER", 2)
+    monkeypatch.setattr(tick, "TOGETHER", 2)
     return DueTicks(period=1.0)
 
 

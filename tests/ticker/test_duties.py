@@ -12,23 +12,22 @@ from psycopg.conninfo import make_conninfo
 
 import pgqpy
 from pgqpy.ticker import logs
-from pgqpy.ticker.due_ticks import DueTicks
-from pgqpy.ticker.gauges import (
-    CONSUMER_LAG,
-    NEW_EVENTS,
-    PENDING_EVENTS,
-    read_gauges,
-)
 from pgqpy.ticker.health import Health
 from pgqpy.ticker.last_ticks import LastTicks
 from pgqpy.ticker.logs import Report, sqlstate
 from pgqpy.ticker.maintenance import Maintained, maint, retry
-from pgqpy.ticker.metrics import TickerMetrics
+from pgqpy.ticker.metrics import (
+    CONSUMER_LAG,
+    NEW_EVENTS,
+    PENDING_EVENTS,
+    TickerMetrics,
+    read_gauges,
+)
 from pgqpy.ticker.mover import Mover
 from pgqpy.ticker.periodic import duties_of
 from pgqpy.ticker.session import Database, Sessions
 from pgqpy.ticker.settings import TickerSettings
-from pgqpy.ticker.tick import Failure, Ticked
+from pgqpy.ticker.tick import DueTicks, Failure, Ticked
 from tests.support.waiting import eventually
 
 

@@ -92,7 +92,7 @@ def test_schema_installed_later_is_found(start, empty_dsn):
 def test_newer_schema_is_refused(start, dsn, connection):
     connection.execute("update pgq.installation set version = version + 1")
     daemon = start(dsn)
-    assert "newer" in daemon.wait_for("database refused")["error"]
+    assert "pip install --upgrade" in daemon.wait_for("database refused")["error"]
     assert daemon.healthz()[0] == 503
 
 

@@ -23,10 +23,9 @@ from pgqpy.ticker.maintenance import FULL
 from pgqpy.ticker.metrics import TickerMetrics
 from pgqpy.ticker.mover import Mover
 from pgqpy.ticker.periodic import Duty
-from pgqpy.ticker.session import Database, Sessions
+from pgqpy.ticker.session import Database, Sessions, Timing
 from pgqpy.ticker.settings import TickerSettings
 from pgqpy.ticker.standby import Standby
-from pgqpy.ticker.timing import Timing
 from tests.support.crash import kill_server
 from tests.support.forged import calls, schema_swapped_later
 from tests.support.waiting import eventually

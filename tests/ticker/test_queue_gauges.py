@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.ticker import gauges
-from pgqpy.ticker.gauges import (
+from pgqpy.ticker import metrics
+from pgqpy.ticker.metrics import (
     CONSUMER_LAG,
     KEPT_EVENTS,
     NEWEST_EVENT,
@@ -53,14 +53,14 @@ def test_sizes_that_took_long_to_read_stay_until_it_is_worth_it(
 ) -> None:
     sizes = SizesReader()
     client.insert_event(queue, "t", "1")
-    monkeypatch.setattr(gauges, "SIZES_PAUSE", 1e9)
+    monkeypatch.setattr(metrics, "SIZES_PAUSE", 1e9)
     assert read_gauges(client, sizes)[KEPT_EVENTS] == {(queue,): 1}
     client.insert_event(queue, "t", "2")
     client.create_queue("other")
     assert read_gauges(client, sizes)[KEPT_EVENTS] == {(queue,): 1}
     client.drop_queue(queue, force=True)
     assert read_gauges(client, sizes)[KEPT_EVENTS] == {}
-    monkeypatch.setattr(gauges, "SIZES_PAUSE", 0)
+    monkeypatch.setattr(metrics, "SIZES_PAUSE", 0)
     assert read_gauges(client, SizesReader())[KEPT_EVENTS] == {("other",): 0}
 
 
@@ -133,7 +133,7 @@ def test_lag_of_a_tick_in_the_future_counts_from_the_first_later_one_that_is_not
             [age],
         )
     (info,) = client.get_consumer_info(queue, "billing")
-    assert 7200 <= gauges.seconds(info.lag) < 7300
+    assert 7200 <= metrics.seconds(info.lag) < 7300
 
 
 def test_events_of_a_late_commit_are_pending(

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from pgqpy.client.dsn import connect_parameters
 from pgqpy.errors import ConnectionFailed
-from pgqpy.ticker import logs, session, systemd
+from pgqpy.ticker import daemon, logs, session
 from pgqpy.ticker.health import Health, overall
 from pgqpy.ticker.logs import brief
 from pgqpy.ticker.periodic import Duty, Every, Timers
@@ -155,18 +155,18 @@ def test_databases_come_from_dsns_or_from_the_environment(monkeypatch):
 def test_watchdog_is_fed_twice_as_often_as_it_wants(monkeypatch):
     monkeypatch.setenv("WATCHDOG_USEC", "30000000")
     monkeypatch.delenv("WATCHDOG_PID", raising=False)
-    assert systemd.watchdog_interval() == 15.0
+    assert daemon.watchdog_interval() == 15.0
     monkeypatch.setenv("WATCHDOG_PID", "1")
-    assert systemd.watchdog_interval() is None
+    assert daemon.watchdog_interval() is None
     monkeypatch.delenv("WATCHDOG_USEC")
-    assert systemd.watchdog_interval() is None
+    assert daemon.watchdog_interval() is None
 
 
 def test_no_service_manager_is_no_error(monkeypatch, tmp_path):
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
-    assert not systemd.notify("READY=1")
+    assert not daemon.notify("READY=1")
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
-    assert not systemd.notify("READY=1")
+    assert not daemon.notify("READY=1")
 
 
 def test_duties_are_due_at_once_when_the_clock_was_set_back(monkeypatch):
@@ -232,10 +232,10 @@ def test_line_that_cannot_be_written_is_dropped_and_the_next_one_is_printed(erro
 def test_service_manager_that_does_not_read_does_not_block(monkeypatch, tmp_path):
     path = str(tmp_path / "notify")
     monkeypatch.setenv("NOTIFY_SOCKET", path)
-    monkeypatch.setattr(systemd, "SEND_TIMEOUT", 0.01)
+    monkeypatch.setattr(daemon, "SEND_TIMEOUT", 0.01)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(path)
-        assert not all(systemd.notify("WATCHDOG=1") for _ in range(10_000))
+        assert not all(daemon.notify("WATCHDOG=1") for _ in range(10_000))
 
 
 def test_error_is_logged_as_one_line():

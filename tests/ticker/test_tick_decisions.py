@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from pgqpy.ticker.backoff import Backoff
 from pgqpy.ticker.last_ticks import FEW_QUEUES, LastTicks
 from pgqpy.ticker.loop import next_poll_interval
 from pgqpy.ticker.settings import TickerSettings
@@ -15,6 +14,7 @@ from pgqpy.ticker.tick import (
     NO_SNAPSHOT,
     RANGES,
     ROUND,
+    Backoff,
     TickState,
 )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import generate_latest
 
-from pgqpy.ticker.gauges import (
+from pgqpy.ticker.metrics import (
     CAREFUL_WORKERS,
     CONSUMER_LAG,
     DEAD_WORKERS,
@@ -17,9 +17,9 @@ from pgqpy.ticker.gauges import (
     OLDEST_BATCH,
     OPEN_BATCHES,
     PENDING_EVENTS,
+    TickerMetrics,
     read_gauges,
 )
-from pgqpy.ticker.metrics import TickerMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
