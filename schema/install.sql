@@ -69,7 +69,6 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/ticks/is_moved.sql
 \ir functions/internal/ticks/mark_checked.sql
 \ir functions/internal/ticks/is_unchecked.sql
-\ir functions/internal/ticks/check_restored.sql
 \ir functions/internal/positions/find_subscription.sql
 \ir functions/internal/isolation/check_snapshot.sql
 \ir functions/internal/maint/slowest_tick.sql
@@ -96,8 +95,6 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/admin/create_queue.sql
 \ir functions/admin/drop_queue.sql
 \ir functions/admin/set_queue_config.sql
-\ir functions/internal/ticks/row_txid.sql
-\ir functions/internal/ticks/find_inserted_here.sql
 \ir functions/admin/repair_queue.sql
 
 -- Producers: inserting events
@@ -115,7 +112,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/produce/current_event_table.sql
 
 -- The ticker: ticks, retries, delayed events, rotation
-\ir functions/internal/ticks/ids_are_repeated.sql
+\ir functions/internal/ticks/find_repeated_ids.sql
 \ir functions/internal/ticks/check_tick_order.sql
 \ir functions/internal/ticks/check_moved.sql
 \ir functions/internal/ticks/try_lock_against_drop.sql

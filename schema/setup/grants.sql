@@ -50,17 +50,17 @@ begin
             add_lanes add_registration add_tries build_insert_event build_insert_group
             build_insert_leaf build_insert_path build_insert_tree check_arrays check_asked_filter
             check_delayed check_filter check_id check_idle check_insert check_moved check_name
-            check_queue check_range check_removable check_restored
+            check_queue check_range check_removable
             check_role_name check_snapshot check_tick_order check_unstaged check_utf8 check_writer
             choose_history choose_parked compact_positions compact_ticks count_end
             count_ended count_live_workers count_truncation counting_time create_event_table
             cut_range dead_event_matches detach_consumer due_retries dump_is_running end_lanes
             event_bytes event_table exclude_own_xid filter_sql find_batch find_batch_events
-            find_cron find_dead_worker find_events_by_id find_inserted_here find_lane_tick
+            find_cron find_dead_worker find_events_by_id find_lane_tick
             find_lanes find_next_tick find_open_ids find_pending_events find_queue find_range
-            find_range_stages find_shared find_subconsumer find_subscription finish_parked_part
+            find_repeated_ids             find_range_stages find_shared find_subconsumer find_subscription finish_parked_part
             forget_parked free_dedup_keys hide_events hide_from_consumer holder_is_dead
-            ids_are_repeated insert_delayed insert_row insert_tick is_extra_maint is_moved
+            insert_delayed insert_row insert_tick is_extra_maint is_moved
             is_rotation_due is_unchecked keeps_table key_changes key_hash lane_sql last_progress
             late_delayed lease_end lease_events lease_is_over lease_slot lock_batch lock_consumers
             lock_current_table lock_event_tables lock_for_compaction lock_free_range lock_queue
@@ -70,7 +70,7 @@ begin
             raise_queue_not_found raise_sequence_behind raise_sequences raise_subscription_moved
             raise_worker_lives check_isolation raise_wrong_mode range_sql range_txids
             read_open_events read_sequence reads_by_ticks remove_delayed remove_parked
-            remove_registration remove_waiting resume_part retained_tick retry_time row_txid
+            remove_registration remove_waiting resume_part retained_tick retry_time
             run_is_dead seen_time set_rights show_holder skip_ranges slowest_tick subtract_ids
             system_identifier table_holder take_dead_events take_range tick_is_due tick_sees_table
             tick_wanted ticked_time try_lock_against_drop uncount_end update_insert_rights

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guarantees.sessions import RC, RR, refused
-from tests.guarantees.test_g7_copies import replicate
 from tests.guarantees.test_g7_moved import MOVED
 
 if TYPE_CHECKING:
@@ -97,32 +96,3 @@ def test_refused_tick_moves_no_sequence(
         db.main.one(TICK, tick, 5000)
     db.main.rollback()
     assert db.main.one("select pgq.seq_getval('pgq.event_1_id_seq')") == IDS[-1]
-
-
-def test_refused_tick_hides_no_event_from_the_repair(db: Database) -> None:
-    copied(db)
-    db.main.one(TICK, 52, 1010)
-    db.main.drain()
-    replicate(db)
-    db.main.one("select setval('pgq.event_1_id_seq', 1, false)")
-    db.main.insert("new")
-    with refused("PQ012"):
-        db.main.one(TICK, 53, 1010)
-    db.main.one("select pgq.repair_queue('q')")
-    db.main.one(EXTERNAL, "false")
-    db.main.tick()
-    assert db.main.drain() == ["new"]
-
-
-def test_tick_up_to_the_ids_of_a_copy_is_refused_while_its_sequence_is_behind(
-    db: Database,
-) -> None:
-    """A producer may hold a repeated id, in a transaction that nobody sees yet."""
-    copied(db)
-    db.main.drain()
-    replicate(db, larger=0)
-    db.main.one("select setval('pgq.event_1_id_seq', 1, false)")
-    with refused("PQ012"):
-        db.main.one(TICK, 52, 1010)
-    db.main.one("select pgq.repair_queue('q')")
-    db.main.one(TICK, 52, 1010)

@@ -33,7 +33,7 @@ def test_event_with_an_older_id_waits_for_the_repair(db: Database, restore: Any)
 def test_event_with_an_older_id_waits_for_the_ticks_of_a_restore(db: Database) -> None:
     db.queue()
     older = db.main.one("select nextval('pgq.event_1_id_seq')")
-    db.main.run("delete from pgq.tick")
+    db.main.run("delete from pgq.tick; update pgq.queue set queue_system_id = 1")
     with refused("PQ012"):
         db.main.one(RAW_EVENT, older)
 

@@ -128,6 +128,7 @@ def test_transaction_that_the_last_tick_takes_for_seen_commits_no_stage(db: Data
     db.main.run("""
         update pgq.tick set tick_snapshot =
             format('%1$s:%1$s:', txid_snapshot_xmax(tick_snapshot))::txid_snapshot""")
+    db.main.run("update pgq.queue set queue_system_id = 1")
     with refused("PQ012"):
         commit_stage(giver, opened)
 

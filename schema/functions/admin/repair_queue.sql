@@ -11,11 +11,8 @@
 -- events are inserted again into the first table, so that no dead row stays.
 --
 -- A copy of the database may lack the values of the sequences. They are moved up. Events that were
--- inserted into such a copy have ids of older events. They get new ids: see find_inserted_here. A
--- warning counts those that cannot be told for certain.
---
--- A delayed event that has the id of an event gets a new one too. Dedup keys stay as they are. A
--- key that was taken in such a copy returns the old id of its event.
+-- inserted into such a copy before may have ids of older events. They stay as they are: a warning
+-- names the range of these ids.
 --
 -- An open batch gets a new id. A session that built its query before the repair, and runs it after,
 -- finds no event; with the old id it cannot finish the batch (G5). Readers of tick ranges have no
@@ -41,9 +38,8 @@ declare
     v_ticks bigint[];
     v_snapshots txid_snapshot[];
     v_last pgq.tick;
-    v_behind boolean;  -- a sequence is or was behind
-    v_doubts bigint[];
     v_kept bigint;
+    ids record;
 begin
     perform pgq.check_isolation('a repair');
     q := pgq.lock_queue(i_queue_name, i_mark => true);
@@ -54,9 +50,6 @@ begin
     if not found then
         perform pgq.raise_no_tick(i_queue_name);
     end if;
-    v_behind := pgq.seq_getval(q.queue_tick_seq) < v_last.tick_id
-             or pgq.seq_getval(q.queue_event_seq) < v_last.tick_event_seq
-             or pgq.ids_are_repeated(q);
     select array_agg(t.tick_id order by t.tick_id), array_agg(t.tick_snapshot order by t.tick_id)
       into v_ticks, v_snapshots
       from pgq.tick t
@@ -73,18 +66,14 @@ begin
 
     execute format($sql$
         create temporary table pgq_repair on commit drop as
-        select e.*, coalesce(here.is_new, false) as is_new, coalesce(here.in_doubt, false)
-                   as in_doubt, case when e.ev_id > $3 or here.is_new
-                   then cardinality($1) else (
+        select e.*, case when e.ev_id > $3 then cardinality($1) else (
                    select count(*) from unnest($1) t
                     where not txid_visible_in_snapshot(coalesce(s.stage_released_by, e.ev_txid), t))
                     end as unseen
           from pgq.%1$I e
-          left join (select * from pgq.find_inserted_here($5, $6) where $4) here
-            on here.in_table = e.tableoid and here.in_row = e.ctid
           left join pgq.stage s
             on s.stage_queue = $2 and s.stage_txid = e.ev_txid and e.ev_owner is null
-           and (e.ev_id <= $3 and here.is_new is not true or e.ev_time = s.stage_time)
+           and (e.ev_id <= $3 or e.ev_time = s.stage_time)
           left join pgq.registration r on r.sub_id = e.ev_owner
          where (s.stage_txid is null or s.stage_released_by > 0)
            and not exists (
@@ -95,11 +84,14 @@ begin
                  where skip_sub = e.ev_owner and skip_txid = e.ev_txid
                    and skip_id = e.ev_id)$sql$,
         pgq.event_table(q.queue_id))
-        using v_snapshots, q.queue_id, v_last.tick_event_seq, v_behind, q, v_last;
+        using v_snapshots, q.queue_id, v_last.tick_event_seq;
     perform pgq.raise_sequences(q, v_last, (select max(ev_id) from pg_temp.pgq_repair));
-    update pgq.delayed_event set ev_id = nextval(q.queue_event_seq::regclass)
-     where ev_queue = q.queue_id
-       and ev_id in (select ev_id from pg_temp.pgq_repair where ev_owner is null and not is_new);
+    ids := pgq.find_repeated_ids(q);
+    if ids.first_id is not null then
+        raise warning 'queue %: events with ids from % to % may be there twice', q.queue_name,
+            ids.first_id, ids.last_id using detail = 'They were inserted into this copy of the '
+                'database while its sequence of events was behind. Consumers may not get them.';
+    end if;
     -- As new rows: a look for what is due reads them once, and not each time.
     update pgq.delayed_event set ev_txid = txid_current()
      where ev_queue = q.queue_id and ev_txid > txid_current();
@@ -108,20 +100,11 @@ begin
     execute format('truncate pgq.%I', pgq.event_table(q.queue_id));
     execute format($sql$
         insert into pgq.%I
-        select case when is_new then nextval($1) else ev_id end, ev_time,
-               3 + 2 * unseen + (ev_owner is not null)::int, ev_owner, ev_retry,
+        select ev_id, ev_time, 3 + 2 * unseen + (ev_owner is not null)::int, ev_owner, ev_retry,
                ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
           from (select * from pg_temp.pgq_repair order by ev_id) e$sql$,
-        pgq.event_table(q.queue_id, 0))
-        using q.queue_event_seq::regclass;
+        pgq.event_table(q.queue_id, 0));
     get diagnostics v_kept = row_count;
-    select array[count(*) filter (where is_new), count(*) filter (where not is_new)]
-      into v_doubts from pg_temp.pgq_repair where in_doubt;
-    if v_doubts <> '{0,0}' then
-        raise warning 'queue %: % event(s) may come twice, % may never come', q.queue_name,
-            v_doubts[1], v_doubts[2] using detail = 'It is not certain whether they were inserted '
-                'into this copy of the database or came with it: see pgq.find_inserted_here.';
-    end if;
     with old as (
         delete from pgq.skipped_event
          where skip_sub = -q.queue_id or skip_sub in (
@@ -131,7 +114,7 @@ begin
     select distinct o.skip_sub, coalesce(kept.txid, 0), o.skip_id
       from old o
       left join (select ev_txid, ev_id, 3 + 2 * unseen from pg_temp.pgq_repair
-                  where ev_owner is null and not is_new) kept (old, id, txid)
+                  where ev_owner is null) kept (old, id, txid)
         on kept.old = o.skip_txid and kept.id = o.skip_id;
     drop table pg_temp.pgq_repair;
 

@@ -4,7 +4,7 @@
 --   queue: of two events with one id in a batch, event_retry and event_dead keep only one. ev_time
 --   null: now(). ev_owner null: for every consumer, else for the subscription with that sub_id.
 -- Returns: as insert_event.
--- Raises: as insert_event, check_id; PQ012 an id is given: as check_restored.
+-- Raises: as insert_event, check_id; PQ012 an id is given: as check_moved.
 -- Writes: as insert_event, check_id.
 create or replace function pgq.insert_event_raw(
     queue_name text, ev_id bigint, ev_time timestamptz, ev_owner int, ev_retry int, ev_type text,
@@ -25,7 +25,7 @@ begin
     if ev_id is not null then
         perform nextval(q.queue_event_seq::regclass);  -- shows a ticker that there is a new event
         -- else repair_queue takes it, by its older id, for an event that came with the copy
-        perform pgq.check_restored(q);
+        perform pgq.check_moved(q);
         perform pgq.check_id(q, ev_id);
     end if;
     return v_id;

@@ -13,7 +13,7 @@
 --   is older than the ledger.
 -- Returns: 1 released; 0 this epoch, or a later one, was committed before.
 -- Raises: PQ001; PQ006 Insert into queue disallowed; PQ007 per-transaction limit; PQ009 a NULL, a
---   negative number, or a stage named twice; PQ012 as check_restored; 42501, PQ009 as check_writer;
+--   negative number, or a stage named twice; PQ012 as check_moved; 42501, PQ009 as check_writer;
 --   PQ018 not all of these stages wait; PQ019 the epoch was committed with another fingerprint, or
 --   a later one was; 40001 in REPEATABLE READ, another session was faster; 42P01 the queue was
 --   dropped meanwhile.
@@ -44,7 +44,7 @@ begin
     perform pgq.check_name('writer', i_writer, 200);
     select * into q from pgq.queue where queue_name = i_queue_name;
     perform pgq.check_insert(i_queue_name, q.queue_id, false, null, 0);
-    perform pgq.check_restored(q);
+    perform pgq.check_moved(q);
     perform pgq.lock_current_table(q);
     insert into pgq.ledger as l (ledger_queue, ledger_writer, ledger_epoch, ledger_fingerprint)
     values (q.queue_id, i_writer, i_epoch, i_fingerprint)

@@ -17,7 +17,7 @@
 --   epoch is committed already.
 -- Raises: PQ001; PQ006 Insert into queue disallowed; PQ009 a wrong name, or the transaction is a
 --   stage of another writer or epoch already, or inserted with a key or a delay; 42501, PQ009 as
---   check_writer; PQ012 as check_restored.
+--   check_writer; PQ012 as check_moved.
 -- Writes: insert pgq.stage.
 create or replace function pgq.open_stage(i_queue_name text, i_writer text, i_epoch bigint)
 returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -30,7 +30,7 @@ begin
     perform pgq.check_name('writer', i_writer, 200);
     select * into q from pgq.queue where queue_name = i_queue_name;
     perform pgq.check_insert(i_queue_name, q.queue_id, q.queue_disable_insert, null, 0);
-    perform pgq.check_restored(q);
+    perform pgq.check_moved(q);
     if current_setting('pgq.once_' || q.queue_id, true) <> '' then
         raise exception 'this transaction has inserted an event with a key or a delay'
             using errcode = 'PQ009',

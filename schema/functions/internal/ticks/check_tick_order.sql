@@ -17,7 +17,7 @@
 -- - An event has the txid of a stage that began a minute or more before it: the stage came with
 --   the dump, and would hide the event.
 -- - The last tick sees the caller's transaction, and so what this transaction inserts next.
--- - Ids of events stand twice, or will: see ids_are_repeated.
+-- - Ids of events stand twice, or will: see find_repeated_ids.
 --
 -- A clean move (pg_upgrade, a restore where xids are larger) passes.
 --
@@ -31,6 +31,7 @@ declare
     v_own constant bigint := pg_current_xact_id_if_assigned()::text::bigint;
     v_moved constant boolean := pgq.is_moved(q);
     v_damaged boolean;
+    ids record;
 begin
     v_damaged := txid_snapshot_xmax(x_snapshot) < txid_snapshot_xmax(last.tick_snapshot);
     if not v_damaged
@@ -68,11 +69,11 @@ begin
             detail = format('Queue %s comes from a cluster whose transaction ids were larger: a '
                 'restored dump.', q.queue_name),
             hint = format('select pgq.repair_queue(%L), or: pgqpy schema repair', q.queue_name);
-    elsif v_moved and pgq.ids_are_repeated(q) then
-        raise exception 'the sequence of events of queue % is behind its events', q.queue_name
-            using errcode = 'PQ012', detail = 'New events get ids of older ones: a copy of the '
-                'database without the last values of its sequences.',
-            hint = format('select pgq.repair_queue(%L), or: pgqpy schema repair', q.queue_name);
+    elsif v_moved then
+        ids := pgq.find_repeated_ids(q);
+        if ids.first_id is not null then
+            perform pgq.raise_sequence_behind(q, 'events', ids.first_id, ids.last_id);
+        end if;
     end if;
     return v_moved;
 end $$;

@@ -63,7 +63,8 @@ begin
                 pgq.event_table(q.queue_id) || '_tick_seq') into v_tick_seq;
         end if;
         if v_tick_seq < last.tick_id then
-            perform pgq.raise_sequence_behind(q, 'ticks', last.tick_id);  -- before it moves
+            perform pgq.raise_sequence_behind(  -- before it moves
+                q, 'ticks', v_tick_seq + 1, last.tick_id);
         end if;
     end if;
     insert into pgq.tick_recent (tick_queue, tick_id, tick_time, tick_snapshot, tick_event_seq)
@@ -74,7 +75,7 @@ begin
     returning tick_recent.tick_id, tick_recent.tick_snapshot, tick_recent.tick_event_seq
          into insert_tick.tick_id, insert_tick.tick_snapshot, v_event_seq;
     if v_event_seq < last.tick_event_seq then
-        perform pgq.raise_sequence_behind(q, 'events', last.tick_event_seq);
+        perform pgq.raise_sequence_behind(q, 'events', v_event_seq + 1, last.tick_event_seq);
     end if;
     if pgq.check_tick_order(q, last, insert_tick.tick_snapshot) then
         update pgq.queue set queue_system_id = pgq.system_identifier()

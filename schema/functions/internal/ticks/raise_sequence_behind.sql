@@ -1,12 +1,13 @@
--- Raises the error for a queue whose sequence of ticks or of events is behind the last tick.
--- Parameters: i_of: what the sequence numbers. i_number: what the last tick has.
+-- Raises the error for a queue whose sequence of ticks or of events is behind.
+-- Parameters: i_of: what the sequence numbers. i_first, i_last: the numbers that it gives again.
 -- Raises: PQ012, always.
 -- Writes: nothing.
-create or replace function pgq.raise_sequence_behind(q pgq.queue, i_of text, i_number bigint)
+create or replace function pgq.raise_sequence_behind(
+    q pgq.queue, i_of text, i_first bigint, i_last bigint)
 returns void language plpgsql as $$
 begin
-    raise exception 'the sequence of % of queue % is behind the last tick', i_of, q.queue_name
-        using errcode = 'PQ012', detail = format('the last tick has %s: a copy of the database '
-            'without the values of its sequences', i_number),
+    raise exception 'the sequence of % of queue % is behind: it gives % to % again', i_of,
+        q.queue_name, i_first, i_last using errcode = 'PQ012',
+        detail = 'This is a copy of the database without the last values of its sequences.',
         hint = format('select pgq.repair_queue(%L), or: pgqpy schema repair', q.queue_name);
 end $$;
