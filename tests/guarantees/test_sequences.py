@@ -1,24 +1,14 @@
-"""Sequences of a queue: they never go back, beside producers or after a crash."""
+"""Sequences of a queue: they never go back beside producers."""
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING
 
-import pytest
-
-from pgqpy.install import install
 from tests.guarantees.sessions import Database
-from tests.support.crash import kill_server
 from tests.support.gates import wait_until_blocked
-from tests.support.servers import SETTINGS, other_programs, private_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pgqpy.testing import EmbeddedServer
-
-MINIMAL = {**SETTINGS, "wal_level": "minimal", "max_wal_senders": 0}
+    pass
 
 LOOKED = """
     create function pgq.seq_getval(i_seq_name text) returns bigint language plpgsql as $$
@@ -66,26 +56,3 @@ def test_two_sessions_move_a_sequence_far_in_turn(db: Database) -> None:
     assert db.open().one(other) == 5_000_000  # another sequence does not wait
     db.main.commit()
     assert moving.result(timeout=30) == 20_000_000
-
-
-@pytest.fixture
-def minimal() -> Iterator[EmbeddedServer]:
-    """A server whose WAL is for crashes only."""
-    with private_server(MINIMAL, other_programs()) as server:
-        yield server
-
-
-def test_crash_of_a_server_with_a_minimal_wal_repeats_no_number(minimal: EmbeddedServer) -> None:
-    with closing(Database(minimal.dsn())) as db:
-        install(db.main.connection)
-        with db.main.connection.transaction():  # a migration, which inserts events too
-            db.queue()
-            db.main.insert("a")
-        db.main.tick()
-        last = db.main.insert("b")
-    kill_server(minimal)
-    minimal.start()
-    with closing(Database(minimal.dsn())) as db:
-        assert db.main.insert("c") > last
-        db.main.tick()
-        assert db.main.drain() == ["a", "b", "c"]

@@ -1,16 +1,9 @@
 -- Creates a queue with its tables, sequences and first tick. The name has at most 59 octets: "pgq_"
 -- and the name make the LISTEN channel, which has at most 63.
---
--- With wal_level = minimal, COMMIT writes the pages of a small new relation to the WAL. If the
--- transaction called nextval on a new sequence, the next 32 calls then write no WAL, and after a
--- crash of the server their numbers come again. With wal_skip_threshold = 0, COMMIT syncs the file
--- instead, and the next nextval writes WAL. The caller's transaction may insert events later, so
--- the setting stays until it ends.
---
 -- Returns: 1 created, 0 exists.
 -- Raises: PQ009 as check_name; 40001 in REPEATABLE READ, another session was faster.
 -- Writes: advisory lock; insert pgq.queue, pgq.tick; as mark_checked; create tables, sequences and
---   functions; the setting wal_skip_threshold, until the transaction ends.
+--   functions.
 create or replace function pgq.create_queue(i_queue_name text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off as $$
@@ -23,7 +16,6 @@ begin
     if exists (select from pgq.queue where queue_name = i_queue_name) then
         return 0;
     end if;
-    perform set_config('wal_skip_threshold', '0', true);
     v_id := nextval('pgq.queue_queue_id_seq');
     insert into pgq.queue (queue_id, queue_name, queue_system_id)
     values (v_id, i_queue_name, pgq.system_identifier())
