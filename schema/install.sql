@@ -62,9 +62,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/batches/new_batch_id.sql
 \ir functions/internal/batches/lease_end.sql
 \ir functions/internal/batches/lease_is_over.sql
-\ir functions/internal/queues/check_utf8.sql
 \ir functions/internal/queues/check_name.sql
-\ir functions/internal/queues/check_role_name.sql
 \ir functions/internal/ticks/system_identifier.sql
 \ir functions/internal/ticks/is_moved.sql
 \ir functions/internal/ticks/mark_checked.sql

@@ -7,7 +7,8 @@
 -- installed engine and every object in it is the installer's own. No object in it is read before
 -- that is known.
 --
--- Raises: PQ014: the server is older than PostgreSQL 14; the extension pgq is installed; a
+-- Raises: PQ014: the server is older than PostgreSQL 14; the encoding of the database, or of the name
+--   of a role, is not UTF-8: clients read all texts as UTF-8; the extension pgq is installed; a
 --   schema of that name belongs to another role, or holds objects of another role; the installed
 --   version is newer than this file.
 -- Writes: create schema, where one is missing.
@@ -26,6 +27,21 @@ begin
             message = format('PostgreSQL %s is too old: pgqpy needs 14 or later',
                 current_setting('server_version'));
     end if;
+    if getdatabaseencoding() <> 'UTF8' then
+        raise exception using errcode = 'PQ014',
+            message = format('the encoding of this database is %s: pgqpy needs UTF8',
+                getdatabaseencoding()),
+            hint = 'create a database with encoding UTF8 and template template0 for the queues';
+    end if;
+    for s in select oid, rolname from pg_catalog.pg_roles loop
+        begin
+            perform convert_to(s.rolname, 'SQL_ASCII');  -- reads the name in the encoding
+        exception when character_not_in_repertoire then
+            raise exception using errcode = 'PQ014',
+                message = format('the name of the role with oid %s is not UTF-8', s.oid),
+                hint = 'rename it, in a database of the encoding in which it was created';
+        end;
+    end loop;
     if exists (select from pg_catalog.pg_extension where extname = 'pgq') then
         raise exception using errcode = 'PQ014',
             message = 'the extension pgq is installed in this database',
@@ -84,31 +100,18 @@ begin
 
         -- A trigger's function counts too: it runs with the rights of the role that writes, which
         -- in a SECURITY DEFINER function is the owner.
-        select string_agg(pg_describe_object(kind, object, 0), ', ' order by kind, object)
+        select string_agg(pg_describe_object(held.classid, held.objid, 0), ', ' order by held.*)
           into others
           from (
-                select tableoid, oid, relowner, relnamespace from pg_catalog.pg_class
-                union all select tableoid, oid, proowner, pronamespace from pg_catalog.pg_proc
-                union all select tableoid, oid, typowner, typnamespace from pg_catalog.pg_type
-                 where typrelid = 0
-                union all select tableoid, oid, oprowner, oprnamespace from pg_catalog.pg_operator
-                union all select tableoid, oid, opcowner, opcnamespace from pg_catalog.pg_opclass
-                union all select tableoid, oid, opfowner, opfnamespace from pg_catalog.pg_opfamily
-                union all select tableoid, oid, collowner, collnamespace
-                  from pg_catalog.pg_collation
-                union all select tableoid, oid, conowner, connamespace from pg_catalog.pg_conversion
-                union all select tableoid, oid, dictowner, dictnamespace from pg_catalog.pg_ts_dict
-                union all select tableoid, oid, cfgowner, cfgnamespace from pg_catalog.pg_ts_config
-                union all select tableoid, oid, stxowner, stxnamespace
-                  from pg_catalog.pg_statistic_ext
-                union all select tableoid, oid, extowner, extnamespace from pg_catalog.pg_extension
-                union all select t.tableoid, t.oid, p.proowner, c.relnamespace
-                  from pg_catalog.pg_trigger t
+                select classid, objid from pg_catalog.pg_depend
+                 where refclassid = 'pg_namespace'::regclass and refobjid = s.oid
+                union select 'pg_proc'::regclass, t.tgfoid from pg_catalog.pg_trigger t
                   join pg_catalog.pg_class c on c.oid = t.tgrelid
-                  join pg_catalog.pg_proc p on p.oid = t.tgfoid
-                 where p.proowner not in (select oid from pg_catalog.pg_roles where rolsuper)
-               ) held (kind, object, owner, schema)
-         where schema = s.oid and owner <> me;
+                 where c.relnamespace = s.oid) held
+          join pg_catalog.pg_shdepend o on o.classid = held.classid and o.objid = held.objid
+           and o.deptype = 'o' and o.refobjid <> me
+           and o.dbid = (select oid from pg_catalog.pg_database where datname = current_database())
+         where o.refobjid not in (select oid from pg_catalog.pg_roles where rolsuper);
         if others is not null then
             raise exception using errcode = 'PQ014',
                 message = format('the schema %s holds what is not %s''s own: %s',

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 
 import pgqpy
 from pgqpy.archive import ArchiveMismatch
@@ -17,7 +16,6 @@ from tests.archive.shop import Shop
 from tests.archive.test_crash import WAITS, start
 from tests.guarantees.restoring import database, two_clusters
 from tests.support.crash import kill_server
-from tests.support.databases import encoded_database
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
     from pgqpy.testing import EmbeddedServer
     from tests.support.processes import PythonProcess
-    from tests.support.servers import Server
 
 
 RESTORE = ("--quiet", "--set=ON_ERROR_STOP=1")
@@ -89,27 +86,3 @@ def test_a_restored_queue_goes_on_with_its_archive_when_told_so(tmp_path: Path) 
             assert new.archived() == ["a", "b", "c"]
             assert new.run() == (0, 0)
             assert new.verify() == []
-
-
-def test_an_event_that_is_no_text_stops_the_run_and_keeps_the_events(
-    server: Server, tmp_path: Path
-) -> None:
-    with (
-        encoded_database(server, "SQL_ASCII") as dsn,
-        open_shop(make_conninfo(dsn, client_encoding="UTF8"), tmp_path) as shop,
-    ):
-        shop.client.create_queue("orders")
-        shop.insert("a")
-        shop.run()
-        before = shop.position
-        shop.client.connection.execute(
-            "set client_encoding = 'SQL_ASCII';"
-            r"select pgq.insert_event('orders', 't', E'\xff'); set client_encoding = 'UTF8'"
-        )
-        shop.tick()
-        with pytest.raises(
-            pgqpy.InvalidEvent, match=r"event \d+ of queue .orders.: its data is not UTF-8"
-        ):
-            shop.run()
-        assert shop.position == before
-        assert shop.archived() == ["a"]

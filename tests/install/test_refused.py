@@ -105,6 +105,27 @@ def test_extension_is_refused_and_left_alone(extension_dsn: str, connect: Connec
     connection.execute("select pgq.create_queue('q')")
 
 
+def test_database_that_is_not_utf8_is_refused(
+    cluster: EmbeddedServer, admin: Connection, connect: Connect
+) -> None:
+    admin.execute("create database narrow template template0 locale 'C' encoding 'LATIN1'")
+    with pytest.raises(SchemaRefused, match="database is LATIN1: pgqpy needs UTF8"):
+        install.install(connect(cluster.dsn("narrow")))
+
+
+def test_role_whose_name_is_not_utf8_is_refused(
+    cluster: EmbeddedServer, admin: Connection, connect: Connect
+) -> None:
+    admin.execute("create database latin template template0 locale 'C' encoding 'LATIN1'")
+    latin = connect(cluster.dsn("latin"))
+    latin.execute("create role müller")
+    try:
+        with pytest.raises(SchemaRefused, match="name of the role with oid"):
+            install.install(admin)
+    finally:
+        latin.execute("drop role müller")
+
+
 def test_install_needs_a_connection_of_its_own(
     cluster: EmbeddedServer, database: str, connect: Connect
 ) -> None:

@@ -57,15 +57,6 @@ QUEUE_IS_NEW = """
 
 
 @contextmanager
-def encoded_database(server: Server, encoding: str) -> Iterator[str]:
-    """Make a database in another encoding than UTF8 with the schema, yield its DSN, drop it."""
-    options = sql.SQL("template template0 locale 'C' encoding {}").format(sql.Literal(encoding))
-    with new_database(server, options) as name:
-        _install(server, name)
-        yield server.dsn(name)
-
-
-@contextmanager
 def new_database(server: Server, template: str | sql.Composed = "template0") -> Iterator[str]:
     """Make a database from a template that nobody is connected to; drop it at the end.
 

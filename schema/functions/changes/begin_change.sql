@@ -5,7 +5,7 @@
 --   characters of JSON that every program can read; leave payloads out, because whoever may list
 --   changes sees them. i_user_name: the user, as the program knows him, at most 200 characters.
 -- Returns: the id for end_change.
--- Raises: PQ009, also as check_role_name.
+-- Raises: PQ009.
 -- Writes: insert pgq.change.
 create or replace function pgq.begin_change(
     i_action text, i_queue_name text default null, i_consumer_name text default null,
@@ -15,9 +15,6 @@ set row_security = off as $$
 declare
     v_id bigint;
 begin
-    perform pgq.check_role_name();
-    perform pgq.check_utf8('change', concat_ws(' ', i_action, i_queue_name, i_consumer_name,
-        i_arguments, i_user_name));
     if i_action is null or length(i_action) not between 1 and 200 then
         raise exception 'an action must have 1 to 200 characters' using errcode = 'PQ009';
     elsif greatest(length(i_user_name), length(i_queue_name), length(i_consumer_name)) > 200 then

@@ -23,8 +23,6 @@ declare
     c pgq.cron;
 begin
     perform pgq.check_name('cron entry', i_name, 200);
-    perform pgq.check_utf8('cron entry', concat_ws(' ', i_schedule, i_type, i_data, i_extra1,
-        i_extra2, i_extra3, i_extra4));
     if (i_schedule ~ '^(@[A-Za-z]+|[^ ]+( [^ ]+){4})$') is not true then
         raise exception 'schedule "%" has not five fields', i_schedule using errcode = 'PQ009',
             hint = 'write minute, hour, day of month, month and day of week, as 0 7 * * 1-5';

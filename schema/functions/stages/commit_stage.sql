@@ -13,7 +13,7 @@
 --   is older than the ledger.
 -- Returns: 1 released; 0 this epoch, or a later one, was committed before.
 -- Raises: PQ001; PQ006 Insert into queue disallowed; PQ007 per-transaction limit; PQ009 a NULL, a
---   negative number, or a stage named twice; PQ012 as check_moved; 42501, PQ009 as check_writer;
+--   negative number, or a stage named twice; PQ012 as check_moved; 42501 as check_writer;
 --   PQ018 not all of these stages wait; PQ019 the epoch was committed with another fingerprint, or
 --   a later one was; 40001 in REPEATABLE READ, another session was faster; 42P01 the queue was
 --   dropped meanwhile.

@@ -16,7 +16,7 @@
 -- Returns: the stage's id, a random number; the same one if the transaction calls again. Null: the
 --   epoch is committed already.
 -- Raises: PQ001; PQ006 Insert into queue disallowed; PQ009 a wrong name, or the transaction is a
---   stage of another writer or epoch already, or inserted with a key or a delay; 42501, PQ009 as
+--   stage of another writer or epoch already, or inserted with a key or a delay; 42501 as
 --   check_writer; PQ012 as check_moved.
 -- Writes: insert pgq.stage.
 create or replace function pgq.open_stage(i_queue_name text, i_writer text, i_epoch bigint)

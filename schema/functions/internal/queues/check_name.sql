@@ -1,5 +1,4 @@
--- Refuses a name that is NULL, empty, longer than i_octets octets, not valid UTF-8, or has control
--- characters. Octets count, not characters, because a LISTEN channel and an identifier are limited
+-- Refuses a name that is NULL, empty, longer than i_octets octets, or has control characters. Octets count, not characters, because a LISTEN channel and an identifier are limited
 -- in octets.
 -- Parameters: i_kind: the kind of name, for messages.
 -- Raises: PQ009.
@@ -21,5 +20,4 @@ begin
         raise exception 'the % name has a control character in it', i_kind using errcode = 'PQ009',
             hint = 'choose a name of printable characters';
     end if;
-    perform pgq.check_utf8(i_kind || ' name', i_name);
 end $$;

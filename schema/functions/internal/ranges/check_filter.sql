@@ -23,7 +23,6 @@ begin
         raise exception 'a filter is a JSON object, not %', left(i_filter::text, 100)
             using errcode = 'PQ009', hint = 'such as {"types": ["order.*"], "extra1": ["eu"]}';
     end if;
-    perform pgq.check_utf8('filter', i_filter::text);
     for v_key, v_list in select * from jsonb_each(i_filter) loop
         v_values := null;
         if jsonb_typeof(v_list) = 'array' then

@@ -8,14 +8,13 @@
 -- The caller has read the ledger, or locked its row, before this call. So what this function reads
 -- is not older than what the caller read.
 --
--- Raises: 42501 the name belongs to another role; PQ009 as check_role_name.
+-- Raises: 42501 the name belongs to another role.
 -- Writes: nothing.
 create or replace function pgq.check_writer(i_queue_name text, i_queue_id int, i_writer text)
 returns void language plpgsql as $$
 declare
     v_role text;
 begin
-    perform pgq.check_role_name();
     select role into v_role
       from (
             select ledger_role from pgq.ledger
