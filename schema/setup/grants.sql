@@ -1,17 +1,19 @@
 -- The rights of each role, as in PGQ, set exactly: see set_rights. Everybody may
--- call and read what shows no payload, and nothing else.
+-- call and read what shows no payload, and nothing else. No role may call a function that no list
+-- names: those in functions/internal.
 --
--- The lists name every function and table of the engine. Functions that another role put into the
--- schema keep their rights, also those that share a name and differ in parameters. The engine's own
--- are those that this transaction wrote. Their age tells, not their xmin: psql may run each
--- statement in a subtransaction, with an id of its own.
+-- Functions that another role put into the schema keep their rights, also those that share a name
+-- and differ in parameters. The engine's own are those that this transaction wrote. Their age tells,
+-- not their xmin: psql may run each statement in a subtransaction, with an id of its own.
 --
 -- Writes: as set_rights.
 do $functions$
 begin
     perform pgq.set_rights('pg_proc', p.oid,
                 array(select role || ' execute' from unnest(string_to_array(roles, ' ')) role))
-       from (values
+       from pg_proc p
+       left join (
+            values
         ('public', '
             seq_getval get_queue_info get_queue_metrics get_consumer_info get_consumer_counts
             get_waiting_since get_worker_info get_stalled_info get_rotation_info get_tick_info
@@ -45,48 +47,12 @@ begin
         ('pgq_admin', '
             create_queue drop_queue set_queue_config insert_event_raw event_retry_raw
             upgrade_schema grant_perms tune_storage seq_setval repair_queue add_cron remove_cron
-            pause_cron resume_cron run_cron begin_replay replay_events'),
-        ('', '
-            add_lanes add_registration add_tries build_insert_event build_insert_group
-            build_insert_leaf build_insert_path build_insert_tree check_arrays check_asked_filter
-            check_delayed check_filter check_id check_idle check_insert check_moved check_name
-            check_queue check_range check_removable
-            check_role_name check_snapshot check_tick_order check_unstaged check_utf8 check_writer
-            choose_history choose_parked compact_positions compact_ticks count_end
-            count_ended count_live_workers count_truncation counting_time create_event_table
-            cut_range dead_event_matches detach_consumer due_retries dump_is_running end_lanes
-            event_bytes event_table exclude_own_xid filter_sql find_batch find_batch_events
-            find_cron find_dead_worker find_events_by_id find_lane_tick
-            find_lanes find_next_tick find_open_ids find_pending_events find_queue find_range
-            find_repeated_ids             find_range_stages find_shared find_subconsumer find_subscription finish_parked_part
-            forget_parked free_dedup_keys hide_events hide_from_consumer holder_is_dead
-            insert_delayed insert_row insert_tick is_extra_maint is_moved
-            is_rotation_due is_unchecked keeps_table key_changes key_hash lane_sql last_progress
-            late_delayed lease_end lease_events lease_is_over lease_slot lock_batch lock_consumers
-            lock_current_table lock_event_tables lock_for_compaction lock_free_range lock_queue
-            lock_subscription lock_truncation_mark look_setting lock_skips mark_checked move_due
-            move_lanes move_position narrow_part new_batch_id note_look open_lane open_next_range
-            parked_event_sql parse_look planned_due raise_detached raise_no_tick raise_other_hash
-            raise_queue_not_found raise_sequence_behind raise_sequences raise_subscription_moved
-            raise_worker_lives check_isolation raise_wrong_mode range_sql range_txids
-            read_open_events read_sequence reads_by_ticks remove_delayed remove_parked
-            remove_registration remove_waiting resume_part retained_tick retry_time
-            run_is_dead seen_time set_rights show_holder skip_ranges slowest_tick subtract_ids
-            system_identifier table_holder take_dead_events take_range tick_is_due tick_sees_table
-            tick_wanted ticked_time try_lock_against_drop uncount_end update_insert_rights
-            used_ticks')
+            pause_cron resume_cron run_cron begin_replay replay_events')
        ) listed (roles, names)
-      cross join regexp_split_to_table(btrim(names, E' \n'), '[[:space:]]+') name
-       join pg_proc p on p.pronamespace = 'pgq'::regnamespace and p.proname = name
-        and age(p.xmin) <= age(pg_current_xact_id()::xid);
-    perform pgq.set_rights('pg_proc', p.oid, '{pgq_reader execute}')
-       from (values
-        ('', '
-            register_subconsumer unregister_subconsumer next_batch_custom next_batch finish_batch
-            version')
-       ) listed (roles, names)
-      cross join regexp_split_to_table(btrim(names, E' \n'), '[[:space:]]+') name
-       join pg_proc p on p.pronamespace = 'pgq_coop'::regnamespace and p.proname = name
+         on p.proname = any (regexp_split_to_array(btrim(names, E' \n'), '[[:space:]]+'))
+      where p.pronamespace = 'pgq'::regnamespace and age(p.xmin) <= age(pg_current_xact_id()::xid);
+    perform pgq.set_rights('pg_proc', p.oid, '{pgq_reader execute}') from pg_proc p
+      where p.pronamespace = 'pgq_coop'::regnamespace
         and age(p.xmin) <= age(pg_current_xact_id()::xid);
 end $functions$;
 
