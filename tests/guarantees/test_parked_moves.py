@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.guarantees.parking import DUE, insert_keyed, park, parked, set_aside, take, taken
+import pytest
+
+from tests.guarantees.parking import (
+    DUE,
+    PARK,
+    insert_keyed,
+    park,
+    parked,
+    parked_keys,
+    set_aside,
+    take,
+    taken,
+)
+from tests.guarantees.sessions import RR, Database, Session, refused
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Session
+
 
 DELETE = "select array_agg(d) from pgq.delete_parked('q', 'c', '{a}') d"
 
@@ -144,3 +158,36 @@ def test_key_with_a_failed_event_behind_its_head_is_one_key_and_due_with_its_hea
     main.finish(batch)
     assert main.one("select pgq.next_parked('q', 'c') > '59 min'")
     assert main.one("select pgq.get_waiting_since('q', 'c')") is None
+
+
+GO = {
+    "deleted": "select count(*) from pgq.delete_parked('q', 'c', '{a}')",
+    "cancelled": "select count(*) from pgq.cancel_event('q', '{1}')",
+    "skipped": "select count(*) from pgq.skip_event('q', 'c', '{1}')",
+}
+
+
+def follow(session: Session, batch: int | None) -> int:
+    """Park the one event of a batch behind its key, without handling it."""
+    (event,) = session.events(batch)
+    return int(session.one(PARK, batch, [event.id], [event.txid], ["a"], [None], [None]))
+
+
+@pytest.mark.parametrize("goes", GO.values(), ids=GO)
+def test_no_event_is_parked_behind_a_head_that_is_gone(db: Database, goes: str) -> None:
+    """Without a head none of its key would ever come."""
+    main = set_aside(db, "a1", data=("a1",), after="1 h")
+    insert_keyed(main, "a2")
+    batch, other = main.next(), db.open()
+    other.begin(RR)
+    assert parked_keys(other, batch, "a") == {"a"}
+    assert main.one(goes) == 1
+    with refused("40001"):
+        follow(other, batch)
+    other.rollback()
+    other.begin(RR)
+    assert parked_keys(other, batch, "a") == set()
+    assert follow(other, batch) == 1
+    other.finish(batch)
+    other.commit()
+    assert taken(main) == ["a2"]

@@ -2,71 +2,68 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.guarantees.ranges import ADVANCE, PIN, data, fill, ticks
+from tests.guarantees.seek import PINS, ticked
 from tests.guarantees.sessions import RC, RR, SERIALIZABLE, refused
+from tests.guarantees.stalling import DETACHED, MAINT, REATTACH, stall
+from tests.guarantees.test_retention import SET, later
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from tests.guarantees.sessions import Database, Session
+    from tests.guarantees.sessions import Database
 
 
 OLD_SNAPSHOTS = pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
 
 
-def _rivals(db: Database, call: str) -> tuple[Session, Future[Any]]:
-    """Let one advance, and another call meanwhile; return the one, and what the other waits for."""
-    db.queue()
-    fill(db.main, *"abc")
-    one, other = db.open(), db.open()
-    one.begin()
-    assert one.one(ADVANCE, 1, 3) == 1
-    late = other.later(call, 1, 4)
-    wait_until_blocked(db.main.connection, other.pid)
-    return one, late
-
-
-def test_of_two_that_advance_at_once_one_wins(db: Database) -> None:
-    one, late = _rivals(db, ADVANCE)
-    one.commit()
-    with refused("PQ017"):
-        late.result(timeout=30)
-    assert db.main.one("select sub_last_tick from pgq.subscription") == 3
-    assert db.main.one(ADVANCE, 1, 3) == 0, "said again"
-
-
-def test_advance_that_waited_for_one_that_rolled_back_wins(db: Database) -> None:
-    one, late = _rivals(db, ADVANCE)
-    one.rollback()
-    assert late.result(timeout=30) == 1
-
-
-def test_pin_that_waited_for_an_advance_is_refused(db: Database) -> None:
-    one, late = _rivals(db, PIN)
-    one.commit()
-    with refused("PQ017"):
-        late.result(timeout=30)
-
-
-def test_advance_that_waited_for_the_consumer_to_leave_is_refused(db: Database) -> None:
-    db.queue()
-    fill(db.main, *"abc")
-    one, other = db.open(), db.open()
-    one.begin()
-    assert one.one("select pgq.unregister_consumer('q', 'c')") == 1
-    late = other.later(ADVANCE, 1, 3)
-    wait_until_blocked(db.main.connection, other.pid)
-    one.commit()
-    with refused("PQ002"):
-        late.result(timeout=30)
-
-
+ENDS = pytest.mark.parametrize("end", ["commit", "rollback"])
+CALLS = pytest.mark.parametrize("call", ["pin_range", "advance_subscription"])
+ADVANCE_FAR = "select pgq.advance_subscription('q', 'c', 1, 4)"
+PIN_FAR = "select pgq.pin_range('q', 'c', 1, 4)"
+SEEK_BACK = "select tick_id from pgq.seek_consumer('q', 'c', 1)"
+SEEK_FAR = "select tick_id from pgq.seek_consumer('q', 'c', 4)"
 COUNT = "select count(*) from pgq.get_tick_events('q', 1, 2)"
+WAITED = [  # what one does, what another waits with, and how that is refused
+    ("select pgq.advance_subscription('q', 'c', 1, 3)", ADVANCE_FAR, "PQ017"),
+    ("select pgq.advance_subscription('q', 'c', 1, 3)", PIN_FAR, "PQ017"),
+    ("select pgq.unregister_consumer('q', 'c')", ADVANCE_FAR, "PQ002"),
+    (PIN_FAR, SEEK_BACK, "PQ017"),
+    (ADVANCE_FAR, SEEK_BACK, "PQ017"),
+    (SEEK_FAR, "select pgq.pin_range('q', 'c', 1, 2)", "PQ017"),
+    (SEEK_FAR, "select pgq.advance_subscription('q', 'c', 1, 2)", "PQ017"),
+    ("select pgq.drop_queue('q', true)", COUNT, "42P01"),
+]
+
+
+@ENDS
+@pytest.mark.parametrize(("first", "late", "state"), WAITED)
+def test_call_that_waited_for_another_is_refused_if_that_commits(
+    db: Database, first: str, late: str, state: str, end: str
+) -> None:
+    db.queue()
+    fill(db.main, *"abc")
+    one, other = db.open(), db.open()
+    one.begin()
+    assert one.one(first) is not None
+    waits = other.later(late)
+    assert wait_until_blocked(db.main.connection, other.pid) == [one.pid]
+    one.run(end)
+    if end == "rollback":
+        assert waits.result(timeout=30) == 1
+    else:
+        with refused(state):
+            waits.result(timeout=30)
+
+
+def test_advance_that_is_said_again_changes_nothing(db: Database) -> None:
+    db.queue()
+    fill(db.main, *"abc")
+    assert [db.main.one(ADVANCE, 1, 3), db.main.one(ADVANCE, 1, 3)] == [1, 0]
+    assert db.main.one("select sub_last_tick from pgq.subscription") == 3
 
 
 def _expire(db: Database) -> int:
@@ -78,22 +75,6 @@ def _expire(db: Database) -> int:
     low: int = db.main.one("select queue_low_tick from pgq.queue")
     assert low > 1
     return low
-
-
-def _waits_for_a_rotation(db: Database, call: str) -> tuple[Session, Future[Any]]:
-    """Let a reader call while a rotation takes what it wants; return who rotates, and the call."""
-    db.queue()
-    fill(db.main, "a")
-    for _ in range(2):
-        db.main.rotate()
-        fill(db.main, "b")
-    db.main.drain()
-    rotator, reader = db.open(), db.open()
-    rotator.begin()
-    rotator.one("select pgq.maint_rotate_tables_step1('q')")
-    late = reader.later(call)
-    wait_until_blocked(db.main.connection, reader.pid)
-    return rotator, late
 
 
 @pytest.mark.parametrize("isolation", [RC, RR])
@@ -115,18 +96,28 @@ def test_rotation_waits_for_who_asked_for_a_range(db: Database, isolation: str) 
         reader.one(COUNT)
 
 
+@ENDS
 @pytest.mark.parametrize("call", [COUNT, "select pgq.tick_event_sql('q', 1, 2)"])
-def test_reader_that_waited_for_a_rotation_is_told_what_is_left(db: Database, call: str) -> None:
-    rotator, late = _waits_for_a_rotation(db, call)
-    rotator.commit()
-    with refused("PQ016"):
-        late.result(timeout=30)
-
-
-def test_reader_that_waited_for_a_rotation_that_rolled_back_reads_all(db: Database) -> None:
-    rotator, late = _waits_for_a_rotation(db, COUNT)
-    rotator.rollback()
-    assert late.result(timeout=30) == 1
+def test_reader_that_waited_for_a_rotation_is_told_what_is_left(
+    db: Database, call: str, end: str
+) -> None:
+    db.queue()
+    fill(db.main, "a")
+    for _ in range(2):
+        db.main.rotate()
+        fill(db.main, "b")
+    db.main.drain()
+    rotator, reader = db.open(), db.open()
+    rotator.begin()
+    rotator.one("select pgq.maint_rotate_tables_step1('q')")
+    late = reader.later(call)
+    wait_until_blocked(db.main.connection, reader.pid)
+    rotator.run(end)
+    if end == "rollback":
+        assert late.result(timeout=30)
+    else:
+        with refused("PQ016"):
+            late.result(timeout=30)
 
 
 @OLD_SNAPSHOTS
@@ -144,63 +135,26 @@ def test_snapshot_from_before_a_rotation_is_refused(db: Database, isolation: str
         reader.one(COUNT)
 
 
-def test_reader_that_waited_for_the_queue_to_be_dropped_is_told_so(db: Database) -> None:
-    db.queue()
-    fill(db.main, "a")
-    dropper, reader = db.open(), db.open()
-    dropper.begin()
-    dropper.one("select pgq.drop_queue('q', true)")
-    late = reader.later(COUNT)
-    wait_until_blocked(db.main.connection, reader.pid)
-    dropper.commit()
-    with refused("42P01"):
-        late.result(timeout=30)
-    with refused("PQ001"):
-        reader.one(COUNT)
-
-
 ONE_SECOND = "update pgq.tick set tick_time = '2026-01-01 12:00:00.5'"
 
 
-def test_pinned_ticks_are_not_thinned_out(db: Database) -> None:
+@pytest.mark.parametrize(
+    "calls",
+    [
+        (),
+        ("compact_positions()", "maint_positions()"),
+        ("advance_subscription('q', 'c', 1, 3)",),
+        ("repair_queue('q')",),
+    ],
+)
+def test_pinned_ticks_are_not_thinned_out(db: Database, calls: tuple[str, ...]) -> None:
     db.queue()
     fill(db.main, *"abcdef")
     db.main.run(ONE_SECOND)
     assert db.main.one(PIN, 3, 5) == 1
-    assert db.main.one("select pgq.compact_ticks()") is True
-    assert ticks(db.main) == [1, 3, 5, 7]
-    assert data(db.main, 1, 3) == ["a", "b"]
-    assert data(db.main, 3, 5) == ["c", "d"]
-
-
-def test_pins_outlive_the_compaction_of_positions(db: Database) -> None:
-    db.queue()
-    fill(db.main, *"abcdef")
-    db.main.run(ONE_SECOND)
-    assert db.main.one(PIN, 3, 5) == 1
-    assert db.main.one("select pgq.compact_positions()") is True
-    assert db.main.one("select pgq.maint_positions()") == 0
+    for call in calls:
+        db.main.one(f"select pgq.{call}")
     db.main.one("select pgq.compact_ticks()")
-    assert ticks(db.main) == [1, 3, 5, 7]
-
-
-def test_pins_ahead_outlive_an_advance(db: Database) -> None:
-    db.queue()
-    fill(db.main, *"abcdef")
-    db.main.run(ONE_SECOND)
-    assert db.main.one(PIN, 3, 5) == 1
-    assert db.main.one(ADVANCE, 1, 3) == 1
-    db.main.one("select pgq.compact_ticks()")
-    assert ticks(db.main) == [1, 3, 5, 7]
-    assert db.main.one(ADVANCE, 3, 5) == 1
-
-
-def test_pins_outlive_a_repair(db: Database) -> None:
-    db.queue()
-    fill(db.main, *"abcdef")
-    db.main.run(ONE_SECOND)
-    assert db.main.one(PIN, 3, 5) == 1
-    db.main.one("select pgq.repair_queue('q')")
     assert ticks(db.main) == [1, 3, 5, 7]
     assert [data(db.main, *pair) for pair in ((1, 3), (3, 5), (5, 7))] == [
         ["a", "b"],
@@ -256,3 +210,55 @@ def test_rotation_takes_nothing_that_the_subscription_has_not_passed(db: Databas
     assert data(db.main, 3, 4) == ["c"]
     with refused("PQ016"):
         data(db.main, 1, 4)
+
+
+@CALLS
+@ENDS
+def test_reader_of_ticks_that_waited_for_a_detach_is_refused(
+    db: Database, call: str, end: str
+) -> None:
+    db.queue(consumers=("c", "other"))
+    stall(db)
+    first, last = db.main.all("select min(tick_id), max(tick_id) from pgq.tick")[0]
+    ticker, reader = db.open(), db.open()
+    ticker.begin()
+    ticker.one(MAINT)
+    waits = reader.later(f"select pgq.{call}('q', 'c', %s, %s)", first, last)
+    assert wait_until_blocked(db.main.connection, reader.pid) == [ticker.pid]
+    ticker.run(end)
+    if end == "rollback":
+        assert waits.result(timeout=30) == 1
+    else:
+        with refused("PQ024"):
+            waits.result(timeout=30)
+        assert db.main.one(REATTACH, False) == 1
+        assert db.main.one(PINS, first, last) == 1, "it goes on where it was"
+
+
+@ENDS
+def test_rotation_and_the_end_of_a_retention_leave_a_reader_of_ticks_its_range(
+    db: Database, end: str
+) -> None:
+    db.queue(retention="1 day")
+    first, last = ticked(db.main, "a")
+    later(db, "13 hours")
+    assert db.main.rotate() == 1
+    ticked(db.main, "b")
+    later(db, "13 hours")
+    assert db.main.rotate() == 2
+    assert db.main.one(PINS, first, last) == 1
+    reader = db.open()
+    reader.begin()
+    assert reader.one(ADVANCE, first, last) == 1
+    assert db.main.one(SET, "") == 1, "nobody waits"
+    assert db.main.rotate() == 2
+    reader.run(end)
+    count = "select count(*) from pgq.get_tick_events('q', %s, %s)"
+    assert db.main.rotate() == (0 if end == "commit" else 2)
+    if end == "commit":
+        with refused("PQ016"):
+            db.main.one(count, first, last)
+    else:
+        assert db.main.one(count, first, last) == 1
+        assert db.main.one(ADVANCE, first, last) == 1
+    assert db.main.one(DETACHED) == 0
