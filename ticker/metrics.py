@@ -88,7 +88,7 @@ GAUGES = {
     HELD_FOR: ("How far behind, while rotation waits for it.", "queue", "consumer"),
     DETACHED: ("1: detached, rotation does not wait for it.", "queue", "consumer"),
     CRON_LATE: ("For how long it has been due without being fired.", "queue", "name"),
-    CAREFUL_WORKERS: ("Workers in careful mode: a run had an unclean end.", "queue", "consumer"),
+    CAREFUL_WORKERS: ("Workers in careful mode: a run crashed.", "queue", "consumer"),
     OPEN_BATCHES: ("Open batches, and leases of receivers.", "queue", "consumer"),
     OLDEST_BATCH: ("The longest time without progress of an open batch.", "queue", "consumer"),
     # Of shared consumers, and of those with lanes:

@@ -76,7 +76,7 @@ TROUBLE = {
     "PgqConsumerDisconnected": {f"pgq_consumer_connected{{{C}}}": "0x60"},
     "PgqBatchWithoutProgress": {f"pgq_oldest_batch_seconds{{{C}}}": "1000x60"},
     "PgqDeadWorkers": {f"pgq_dead_workers{{{C}}}": "1x60"},
-    "PgqUncleanEnds": {f"pgq_careful_workers{{{C}}}": "1x60"},
+    "PgqCrashes": {f"pgq_careful_workers{{{C}}}": "1x60"},
     "PgqLapsedMessages": {f"pgq_lapsed_messages{{{C}}}": "4x60"},
     "PgqDeadEvents": {f"pgq_dead_events{{{C}}}": "0+1x60"},
     "PgqManyRetries": {f"pgq_retry_events{{{C}}}": "10000x60"},
