@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgqpy.archive.consumer import missing_archive
 from pgqpy.archive.errors import ArchiveDamaged, ArchiveMismatch
 from pgqpy.archive.file_format import mark_of
 from pgqpy.archive.folder import (
@@ -83,7 +82,12 @@ def register(store: Store, consumer: ArchiveConsumer, own: Identity, *, new: boo
         if position is not None:
             consumer.refuse_batches(position)
         if position is not None and not new:
-            raise missing_archive(f"the location holds nothing of queue {own.queue!r}", consumer)
+            raise ArchiveMismatch(
+                f"the location holds nothing of queue {own.queue!r}, though consumer "
+                f"{own.consumer!r} has an archive: is the location right, and its disk mounted? To "
+                "begin another archive here, add --new",
+                queue=own.queue,
+            )
         store.touch(marker)
     if position is None:
         consumer.register(files[-1].to_tick if files else None)

@@ -38,15 +38,6 @@ DURABLE_COMMITS: LiteralString = """
      where current_setting('synchronous_commit') = 'off'"""
 
 
-def missing_archive(what: str, consumer: ArchiveConsumer) -> ArchiveMismatch:
-    """Return the error for a location without the consumer's archive: an unmounted disk, maybe."""
-    return ArchiveMismatch(
-        f"{what}, though consumer {consumer.name!r} of queue {consumer.queue!r} has an archive: is "
-        "the location right, and its disk mounted? To begin another archive here, add --new",
-        queue=consumer.queue,
-    )
-
-
 class ArchiveConsumer(NamedTuple):
     """A consumer that reads ranges of ticks, over one client."""
 

@@ -1,4 +1,4 @@
-"""``pgqpy archive``: keep the events of a queue in files or a table."""
+"""``pgqpy archive``: keep the events of a queue in files."""
 
 from __future__ import annotations
 
@@ -47,18 +47,20 @@ queue_option = click.option("--queue", shell_complete=complete.queues, help="Thi
 
 @click.group()
 def archive() -> None:
-    """Keep events for longer than the queue does: in Parquet files, or in a table."""
+    """Keep events for longer than the queue does: in Parquet files."""
 
 
 @archive.command()
 @click.option("--queue", required=True, shell_complete=complete.queues, help="The queue to read.")
 @click.option(
-    "--to", "to", required=True, metavar="LOCATION", help="A folder, a URL, or table:SCHEMA.NAME."
+    "--to", "to", required=True, metavar="LOCATION", help="A folder, or a URL such as s3://…"
 )
 @click.option(
     "--consumer",
     shell_complete=complete.consumers,
-    help="The archive's consumer.  [default: archive, for a table archive:SCHEMA.NAME]",
+    default="archive",
+    show_default=True,
+    help="The archive's consumer.",
 )
 @click.option(
     "--max-events",
@@ -76,7 +78,7 @@ def archive() -> None:
     "--new", is_flag=True, help="Begin another archive here, though the consumer has one elsewhere."
 )
 @connected
-def run(target: Target, *, to: str, consumer: str | None, **options: Any) -> None:
+def run(target: Target, *, to: str, **options: Any) -> None:
     """Archive the events of a queue up to its last tick, then end.
 
     The first run registers a consumer at the oldest event that the queue keeps; from then on the
@@ -88,22 +90,14 @@ def run(target: Target, *, to: str, consumer: str | None, **options: Any) -> Non
     check_packages()
     from pgqpy.archive.run import ArchiveOptions, run_archive
     from pgqpy.archive.store import Store
-    from pgqpy.archive.table import PREFIX, parse_table, run_table
 
-    in_table = to.startswith(PREFIX)
     try:
-        location = parse_table(to) if in_table else Store(to)
+        store = Store(to)
     except InvalidArgument as exc:
         raise click.BadParameter(str(exc), param_hint="--to") from exc
-    # Each table has its own consumer: one for two tables would give each a part of the events.
-    own = "archive" if isinstance(location, Store) else f"archive:{'.'.join(location)}"
-    wanted = ArchiveOptions(consumer=own if consumer is None else consumer, **options)
-    if isinstance(location, Store):
-        count, events = run_archive(wanted, location, target.dsn, say)
-    else:
-        count, events = run_table(wanted, location, target.dsn, say)
-    what = "range(s)" if in_table else "file(s)"
-    say(f"archived {events:,} event(s) of {wanted.queue} in {count} {what}")
+    wanted = ArchiveOptions(**options)
+    files, events = run_archive(wanted, store, target.dsn, say)
+    say(f"archived {events:,} event(s) of {wanted.queue} in {files} file(s)")
 
 
 @archive.command("list")

@@ -49,15 +49,10 @@ def oldest(
 
 
 def open_store(location: str) -> Store:
-    """Open the location of an archive's files; UsageError if it is a table, or cannot be opened."""
+    """Open the location of an archive's files; UsageError if it cannot be opened."""
     archive.check_packages()
     from pgqpy.archive.store import Store
-    from pgqpy.archive.table import PREFIX
 
-    if location.startswith(PREFIX):
-        raise click.UsageError(
-            "an archive in a table is read and shortened with SQL: name a folder or a URL"
-        )
     try:
         return Store(location)
     except InvalidArgument as exc:

@@ -52,17 +52,6 @@ def test_a_run_says_what_it_wrote(run: Run, folder: str) -> None:
     assert again.stderr == "archived 0 event(s) of orders in 0 file(s)\n"
 
 
-def test_a_table_can_be_the_archive(run: Run, folder: str, connection: Connection) -> None:
-    connection.execute("drop table if exists public.kept")
-    done = run("archive", "run", "--queue", "orders", "--to", "table:kept")
-    assert "created table public.kept" in done.stderr
-    assert connection.execute("select count(*) from kept").fetchone() == (3,)
-    for command in ("list", "verify", "expire --older-than 1d"):
-        words = ["archive", *command.split(), "table:kept"]
-        assert failed_with(run(*words), 2, "with SQL")
-    connection.execute("drop table public.kept")
-
-
 def test_the_list_shows_queues_or_files(run: Run, run_json: RunJson, archived: str) -> None:
     (row,) = run_json("archive", "list", archived)
     assert (row["queue"], row["files"], row["consumer"]) == ("orders", 3, "archive")
@@ -126,7 +115,6 @@ def test_expire_asks_on_a_terminal(
     [
         ("run --queue nope --to {}", 1, "no queue 'nope'"),
         ("run --queue orders --to nosuch://bucket", 2, "nosuch"),
-        ("run --queue orders --to table:", 2, "names no table"),
         ("run --queue orders --to dropbox://bucket", 1, "dropbox"),
         ("list {} --queue nope", 1, "no archive of queue 'nope'"),
         ("verify {} --queue nope", 1, "no archive of queue 'nope'"),

@@ -115,15 +115,6 @@ def test_no_command_calls_a_function_of_another_schema(
 
 
 @pytest.mark.usefixtures("_event")
-def test_an_archive_in_a_table(run: Run, connection: Connection) -> None:
-    before = calls(connection)
-    for _ in range(2):
-        done = run("archive", "run", "--queue", "orders", "--to", "table:kept", "--consumer", "k")
-        assert done.exit_code == 0, done.output
-    assert calls(connection) == before
-
-
-@pytest.mark.usefixtures("_event")
 def test_an_archive_that_is_read_again(run: Run, connection: Connection) -> None:
     before = calls(connection)
     for command in (

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 PUBLIC = {"/healthz", "/login", "/logout"}
 PAGES = {"/", "/queue", "/consumer", "/dead", "/events", "/cron", "/tickers"}
-PAGES |= {"/queue/change", "/consumer/seek", "/events/follow", "/readers", "/archives", "/changes"}
+PAGES |= {"/queue/change", "/consumer/seek", "/events/follow", "/readers", "/changes"}
 LIVE = {"/live/", "/live/queue", "/live/consumer", "/live/cron", "/live/tickers", "/live/changes"}
-LIVE |= {"/live/events/follow", "/live/readers", "/live/archives"}
+LIVE |= {"/live/events/follow", "/live/readers"}
 
 
 def test_every_route_is_in_the_table(with_logins: PasswordAccess) -> None:

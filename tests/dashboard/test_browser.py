@@ -35,7 +35,6 @@ PAGES = {
     "follow": "/events/follow?queue=orders",
     "cron": "/cron",
     "readers": "/readers",
-    "archives": "/archives",
     "health": "/tickers",
     "change": "/queue/change?queue=orders",
     "changes": "/changes",

@@ -26,11 +26,10 @@ PATHS = (
     "/events/follow",
     "/cron",
     "/readers",
-    "/archives",
     "/tickers",
     "/changes",
 )
-NAMELESS = {"/tickers", "/changes", "/readers", "/archives"}
+NAMELESS = {"/tickers", "/changes", "/readers"}
 link = linker("")
 EVIL = "\"><script>alert(1)</script>'"
 PAYLOAD = "<img src=x onerror=alert(2)>\x1b[31m\u202e"

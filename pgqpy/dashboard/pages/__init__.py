@@ -1,6 +1,5 @@
 """The pages of the dashboard, in the order of the menu."""
 
-from pgqpy.dashboard.pages.archives import ARCHIVES
 from pgqpy.dashboard.pages.changes import CHANGES
 from pgqpy.dashboard.pages.consumer import CONSUMER
 from pgqpy.dashboard.pages.cron import CRON
@@ -23,7 +22,6 @@ PAGES = (
     FOLLOW,
     CRON,
     READERS,
-    ARCHIVES,
     TICKERS,
     CHANGES,
 )
