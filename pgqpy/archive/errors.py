@@ -1,8 +1,10 @@
-"""The errors of archives."""
+"""The errors of archives, and the check of the packages that they need."""
 
 from __future__ import annotations
 
-from pgqpy.errors import PgqError
+from importlib.util import find_spec
+
+from pgqpy.errors import MissingExtra, PgqError
 
 
 class ArchiveMismatch(PgqError):
@@ -21,3 +23,13 @@ class ArchiveDamaged(PgqError):
 
 class ReplayRefused(PgqError):
     """A replay of this consumer is done, unfinished or running. Data: `.queue`, `.consumer`."""
+
+
+NEEDED = ("pyarrow", "numpy", "fsspec")
+
+
+def check_packages() -> None:
+    """Raise MissingExtra unless the packages of the extra `archive` are installed."""
+    for package in NEEDED:
+        if find_spec(package) is None:
+            raise MissingExtra(f"{package} is needed: pip install 'pgqpy[archive]'")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pgqpy.archive.file_format import COLUMNS, to_microseconds
-from pgqpy.archive.folder import damaged, info_of, open_file
+from pgqpy.archive.files import COLUMNS, damaged, info_of, open_file, to_microseconds
 from pgqpy.records import Event
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
 
-    from pgqpy.archive.file_format import ArchiveFile
+    from pgqpy.archive.files import ArchiveFile
     from pgqpy.archive.store import Store
 
 TIME = COLUMNS.get_field_index("ev_time")

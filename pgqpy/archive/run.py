@@ -7,10 +7,8 @@ from datetime import timedelta
 from typing import IO, TYPE_CHECKING
 
 from pgqpy import tick_ranges
-from pgqpy.archive.comparison import check_identity, check_position, register
-from pgqpy.archive.consumer import ArchiveConsumer
-from pgqpy.archive.file_format import file_path
-from pgqpy.archive.folder import unfinished_files
+from pgqpy.archive.consumer import ArchiveConsumer, check_identity, check_position, register
+from pgqpy.archive.files import file_path, unfinished_files
 from pgqpy.archive.spool import write_range
 from pgqpy.calls import ticks
 from pgqpy.client._sync import find_unreadable
@@ -22,7 +20,7 @@ from pgqpy.errors import InvalidEvent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pgqpy.archive.file_format import FileInfo, Identity
+    from pgqpy.archive.files import FileInfo, Identity
     from pgqpy.archive.store import Store
 
 MAX_EVENTS = 1_000_000  # of a file, unless one tick has more

@@ -8,7 +8,7 @@ from psycopg.rows import tuple_row
 
 from pgqpy import tick_ranges
 from pgqpy.archive.errors import ArchiveMismatch
-from pgqpy.archive.folder import find_breaks, find_identity, list_files, read_info
+from pgqpy.archive.files import find_breaks, find_identity, list_files, read_info
 from pgqpy.errors import QueueNotFound, RangeExpired
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import LiteralString
 
-    from pgqpy.archive.file_format import ArchiveFile, Identity, TickTime
+    from pgqpy.archive.files import ArchiveFile, Identity, TickTime
     from pgqpy.archive.store import Store
     from pgqpy.client import Client
     from pgqpy.tick_ranges import Queue

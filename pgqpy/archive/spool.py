@@ -1,4 +1,4 @@
-"""The events of a tick range, written to a local spool as a Parquet file."""
+"""The events of a tick range, read in lists and written to a local spool as a Parquet file."""
 
 from __future__ import annotations
 
@@ -6,19 +6,64 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from psycopg import sql
 
-from pgqpy.archive.events import read_range, text_size
-from pgqpy.archive.file_format import COLUMNS, FileInfo, TickTime, to_footer
+from pgqpy.archive.files import COLUMNS, FileInfo, TickTime, to_footer
+from pgqpy.calls import read, ticks
+from pgqpy.records import Event
 from pgqpy.tick_finder import TickFinder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
-    from pgqpy.archive.file_format import Identity
+    from pgqpy.archive.files import Identity
     from pgqpy.client import Client
-    from pgqpy.records import Event, TickInfo
+    from pgqpy.records import TickInfo
 
-ROWS, BYTES = 10_000, 16 * 1024 * 1024  # of a row group, which memory holds: one limit suffices
+TYPE = Event._fields.index("type")
+LIST_ROWS, LIST_BYTES = 1000, 4 * 1024 * 1024  # one limit suffices; a larger event is alone
+
+# Times as microseconds since 1970: psycopg knows no years before 1 or after 9999. PostgreSQL's
+# last years and infinity do not fit 64 bits: the nearest number stands for them.
+QUERY = sql.SQL("""
+    declare {} no scroll cursor without hold for
+    select ev_id,
+           least(greatest(extract(epoch from ev_time) * 1000000, -9223372036854775808),
+                 9223372036854775807)::bigint as ev_time,
+           ev_txid, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+      from ({}) event order by ev_id, ev_txid""")
+
+
+def read_range(
+    client: Client, queue: str, from_tick: int, to_tick: int
+) -> Generator[list[Event], None, None]:
+    """Yield the events after one tick, up to another, by id; times are microseconds since 1970.
+
+    Call it inside a transaction, and read to the end there. A cursor over get_tick_events would
+    make the server store all rows before it sends the first one.
+
+    Raises NotFound, RangeExpired, DatabaseRestored, InvalidEvent.
+    """
+    client.connection.execute("set local enable_seqscan = off; set local jit = off")
+    wanted, name = ticks.events(queue, from_tick, to_tick), read.cursor_name(to_tick)
+    query = sql.SQL(client.tick_event_sql(queue, from_tick, to_tick))
+    declare = QUERY.format(sql.Identifier(name), query)
+    client.runner.read(wanted, declare, prepare=False)
+    size = 1
+    while some := client.runner.read(wanted, read.fetch(name, size), prepare=False):
+        yield some
+        largest = max(map(text_size, some)) + 1
+        size = max(1, min(LIST_ROWS, 4 * size, LIST_BYTES // largest))
+    client.runner.close_cursor(name)
+
+
+def text_size(event: Event) -> int:
+    """Return the size of an event's texts, in characters."""
+    texts: tuple[str | None, ...] = event[TYPE:]  # type: ignore[assignment]  # all from there on
+    return sum(len(text) for text in texts if text)
+
+
+GROUP_ROWS, GROUP_BYTES = 10_000, 16 * 1024 * 1024  # which memory holds: one limit suffices
 LISTED = 1000  # ticks in a footer
 
 
@@ -56,7 +101,7 @@ def _groups(lists: Iterable[list[Event]]) -> Iterator[list[Event]]:
     for some in lists:
         group += some
         size += sum(map(text_size, some))
-        if len(group) >= ROWS or size >= BYTES:
+        if len(group) >= GROUP_ROWS or size >= GROUP_BYTES:
             yield group
             group, size = [], 0
     if group:

@@ -1,30 +1,33 @@
-"""The check of an archive: its files join, and are as they were written."""
+"""The check of an archive, and the removal of its oldest files."""
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pgqpy.archive.errors import ArchiveDamaged
-from pgqpy.archive.file_format import mark_of
-from pgqpy.archive.folder import (
+from pgqpy.archive.files import (
     damaged,
     find_breaks,
     info_of,
     list_files,
+    mark_of,
     open_file,
+    read_info,
     unfinished_files,
 )
 from pgqpy.texts import noun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from datetime import timedelta
 
     import pyarrow.parquet as pq
 
-    from pgqpy.archive.file_format import ArchiveFile, FileInfo
+    from pgqpy.archive.files import ArchiveFile, FileInfo
     from pgqpy.archive.store import Store
 
 
@@ -87,3 +90,30 @@ def _check_rows(opened: pq.ParquetFile, file: ArchiveFile, info: FileInfo) -> No
         raise damaged(
             file.path, ValueError(f"it has {rows} {noun(rows, 'event')}, and had {info.events}")
         )
+
+
+def find_expired(store: Store, queue_id: int, older_than: timedelta) -> list[ArchiveFile]:
+    """Return the files whose last tick is older, from the oldest on.
+
+    The newest file stays whatever its age: it says where the archive ends. A file that stays keeps
+    all files after it, so the rest still joins.
+    """
+    files = list_files(store, queue_id)
+    if not files:
+        return []
+    try:
+        limit = datetime.now(timezone.utc) - older_than
+    except OverflowError:  # before the year 1
+        return []
+    expired = []
+    for each in files[:-1]:
+        if read_info(store, each.path).end.time >= limit:
+            break
+        expired.append(each)
+    return expired
+
+
+def remove(store: Store, files: Sequence[ArchiveFile]) -> None:
+    """Remove files one by one: the rest joins even if the call is interrupted."""
+    for each in files:
+        store.remove(each.path)

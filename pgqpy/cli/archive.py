@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import timedelta
 
-    from pgqpy.archive.folder import QueueArchive
+    from pgqpy.archive.files import QueueArchive
     from pgqpy.archive.store import Store
 
 QUEUES = {
@@ -111,7 +111,7 @@ def list_(location: str, *, queue: str | None, by_file: bool, as_json: bool) -> 
     Example: pgqpy archive list s3://bucket/events --queue orders --files
     """
     store = open_store(location)
-    from pgqpy.archive.folder import read_info
+    from pgqpy.archive.files import read_info
 
     rows: list[dict[str, Any]] = []
     for found in _chosen(store, queue):
@@ -141,7 +141,7 @@ def verify(location: str, *, queue: str | None) -> int:
     """
     store, count, problems = open_store(location), 0, 0
     from pgqpy.archive import verify as checks
-    from pgqpy.archive.folder import find_identity, list_files, list_queue_ids
+    from pgqpy.archive.files import find_identity, list_files, list_queue_ids
 
     for queue_id in list_queue_ids(store):
         files = list_files(store, queue_id)
@@ -181,8 +181,8 @@ def expire(location: str, *, older_than: timedelta, queue: str | None, yes: bool
     Example: pgqpy archive expire s3://bucket/events --older-than 90d
     """
     store = open_store(location)
-    from pgqpy.archive.expire import find_expired, remove
-    from pgqpy.archive.folder import read_info
+    from pgqpy.archive.files import read_info
+    from pgqpy.archive.verify import find_expired, remove
 
     for found in _chosen(store, queue):
         files = find_expired(store, found.identity.queue_id, older_than)
@@ -206,13 +206,13 @@ archive.add_command(replay)
 
 
 def _find(store: Store, queue: str) -> QueueArchive:
-    from pgqpy.archive.folder import find_archive
+    from pgqpy.archive.files import find_archive
 
     return find_archive(store, queue)
 
 
 def _chosen(store: Store, queue: str | None) -> Iterator[QueueArchive]:
-    from pgqpy.archive.folder import list_archives
+    from pgqpy.archive.files import list_archives
 
     if queue is None:
         yield from list_archives(store)
@@ -221,7 +221,7 @@ def _chosen(store: Store, queue: str | None) -> Iterator[QueueArchive]:
 
 
 def _summary(store: Store, found: QueueArchive) -> dict[str, Any]:
-    from pgqpy.archive.folder import read_info
+    from pgqpy.archive.files import read_info
 
     first = read_info(store, found.files[0].path)
     return {

@@ -79,7 +79,7 @@ def _start(client: Client, queue: str, joined: JoinedArchive, since: datetime | 
 
 def _archived_start(joined: JoinedArchive, since: datetime) -> int:
     """Return the start of the first file that ends later: earlier files have no such event."""
-    from pgqpy.archive.folder import read_info
+    from pgqpy.archive.files import read_info
 
     start = joined.seam
     for file in reversed(joined.files):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.archive.file_format import ArchiveFile, Identity
-from pgqpy.archive.folder import find_archive, list_files
+from pgqpy.archive.files import ArchiveFile, Identity, find_archive, list_files
 from pgqpy.archive.read import ALL, ArchiveSelection, read_events
 from pgqpy.archive.run import ArchiveOptions, run_archive
 from pgqpy.archive.store import Store

@@ -9,8 +9,7 @@ import pytest
 
 import pgqpy
 from pgqpy.archive import ArchiveDamaged, ArchiveMismatch
-from pgqpy.archive.file_format import COLUMNS
-from pgqpy.archive.folder import find_archive, list_archives, open_file
+from pgqpy.archive.files import COLUMNS, find_archive, list_archives, open_file
 from pgqpy.archive.read import ArchiveSelection, choose_files, read_batches, read_events
 
 if TYPE_CHECKING:

@@ -75,8 +75,8 @@ def take(shop: Shop, consumer: str = "billing") -> list[str | None]:
 @pytest.fixture
 def billed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Shop:
     """Events 1 to 6 in files of three, with row groups of two, that billing has had."""
-    monkeypatch.setattr(spool, "ROWS", 2)
-    monkeypatch.setattr("pgqpy.archive.events.ROWS", 1)
+    monkeypatch.setattr(spool, "GROUP_ROWS", 2)
+    monkeypatch.setattr("pgqpy.archive.spool.LIST_ROWS", 1)
     shop.client.register_consumer("orders", "billing")
     shop.insert("1", "2", "3")
     shop.insert("4", "5", "6")
@@ -269,7 +269,6 @@ def test_times_beyond_pythons_come_back_as_they_were(shop: Shop) -> None:
 def test_wrong_archives_and_consumers_are_one_line(billed: Shop, tmp_path: Any) -> None:
     assert "--from: " not in error(billed, "--from", str(tmp_path / "none"))
     assert "holds no archive" in error(billed, "--from", str(tmp_path / "none"))
-    assert "with SQL" in error(billed, "--from", "table:kept")
     assert "is no time" in error(billed, "--since", "yesterday")
     named = ["archive", "replay", "orders", "{}", "--from", billed.location]
     for consumer, words in (

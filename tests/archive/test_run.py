@@ -14,7 +14,7 @@ import pgqpy
 from pgqpy.archive import ArchiveMismatch
 from pgqpy.archive.consumer import ArchiveConsumer
 from pgqpy.archive.errors import StoreFailed
-from pgqpy.archive.folder import find_archive, read_info
+from pgqpy.archive.files import find_archive, read_info
 from pgqpy.archive.read import read_events
 from pgqpy.archive.run import ArchiveOptions, run_archive
 from pgqpy.archive.store import Store

@@ -156,6 +156,6 @@ def test_without_the_extra_one_line_says_how_to_install_it(
 
 
 def pgqpy_packages():
-    from pgqpy.archive import packages
+    from pgqpy.archive import errors
 
-    return packages
+    return errors

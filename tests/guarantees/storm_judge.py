@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.archive.folder import list_files
+from pgqpy.archive.files import list_files
 from pgqpy.archive.read import read_events
 from pgqpy.archive.store import Store
 from pgqpy.archive.verify import verify

@@ -157,8 +157,8 @@ def test_a_seam_that_was_thinned_doubles_no_event(lake, client):
 
 
 def test_a_large_file_is_read_by_many_tasks(lake, monkeypatch):
-    monkeypatch.setattr(spool, "ROWS", 1)
-    monkeypatch.setattr("pgqpy.archive.events.ROWS", 1)
+    monkeypatch.setattr(spool, "GROUP_ROWS", 1)
+    monkeypatch.setattr("pgqpy.archive.spool.LIST_ROWS", 1)
     lake.feed.insert(*(str(number) for number in range(10)))
     lake.archive()
     parts = lake.batch(minPartitions=3).partitions()

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pgqpy import tick_ranges
-from pgqpy.archive.folder import read_info
+from pgqpy.archive.files import read_info
 from pgqpy.archive.read import ArchiveSelection, choose_files, read_batches
 from pgqpy.archive.seam import join_archive
 from pgqpy.archive.store import Store
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-    from pgqpy.archive.file_format import ArchiveFile
+    from pgqpy.archive.files import ArchiveFile
     from pgqpy.archive.seam import JoinedArchive
     from pgqpy.client import Client
     from pgqpy.spark.source.options import Bound
