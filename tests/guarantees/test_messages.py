@@ -254,14 +254,6 @@ def test_consumer_that_is_moved_takes_its_leases_away(db: Database) -> None:
     assert drain(db.main) == ["a", "b"]
 
 
-@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
-def test_old_snapshot_takes_no_lease(db: Database, isolation: str) -> None:
-    filled(db, "a")
-    db.main.begin(isolation)
-    with refused("PQ013"):
-        receive(db.main)
-
-
 def test_leases_are_bounded_and_used_again(db: Database) -> None:
     filled(db, "abc")
     assert drain(db.main, 1) == ["a", "b", "c"]

@@ -34,52 +34,49 @@ if TYPE_CHECKING:
 REPAIR = "select pgq.repair_queue('q')"
 
 
-@pytest.mark.parametrize(("end", "result"), [("commit", 0), ("rollback", 1)])
-def test_of_two_that_commit_at_once_one_gives_the_events(
-    db: Database, end: str, result: int
+CALLS_OF_TWO: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "commit": (COMMIT, ("w", 1, [None], 1)),
+    "drop": (DROP, ("w",)),
+    "maintain": (MAINT, ()),
+    "repair": (REPAIR, ()),
+}
+OF_TWO = [  # the first call, the one that waits, how the first ends, the answer, what is delivered
+    ("commit", "commit", "commit", 0, ["a"]),
+    ("commit", "commit", "rollback", 1, ["a"]),
+    ("drop", "commit", "commit", "PQ018", []),
+    ("maintain", "commit", "commit", "PQ018", []),
+    ("repair", "commit", "commit", "PQ018", []),
+    ("commit", "drop", "commit", 0, ["a"]),
+    ("commit", "repair", "commit", 1, ["a"]),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "end", "answer", "delivered"), OF_TWO)
+def test_stage_is_given_once_or_given_up_whole(
+    db: Database, first: str, second: str, end: str, answer: int | str, delivered: list[str]
 ) -> None:
     db.queue()
     opened = stage(db.main, "a")
-    first, second = db.open(), db.open()
-    first.begin()
-    commit_stage(first, opened)
-    late = second.later(COMMIT, "w", 1, [opened], 1)
-    assert wait_until_blocked(db.main.connection, second.pid) == [first.pid]
-    first.run(end)
-    assert late.result(timeout=30) == result
-    assert db.main.deliver() == ["a"]
+    if first == "maintain":
+        age(db.main)
 
+    def call(name: str) -> tuple[Any, ...]:
+        query, args = CALLS_OF_TWO[name]
+        return (query, *([opened] if arg == [None] else arg for arg in args))
 
-@pytest.mark.parametrize(("call", "args"), [(DROP, ("w",)), (MAINT, ())])
-def test_commit_that_waited_while_its_stage_was_given_up_fails(
-    db: Database, call: str, args: tuple[str, ...]
-) -> None:
-    db.queue()
-    opened = stage(db.main, "a")
-    age(db.main)
-    other, giver = db.open(), db.open()
-    other.begin()
-    other.one(call, *args)
-    late = giver.later(COMMIT, "w", 1, [opened], 1)
-    assert wait_until_blocked(db.main.connection, giver.pid) == [other.pid]
-    other.commit()
-    with refused("PQ018"):
-        late.result(timeout=30)
-    assert db.main.deliver() == []
-    assert db.main.one("select count(*) from pgq.ledger") == 0
-
-
-def test_drop_that_waited_for_a_commit_takes_nothing(db: Database) -> None:
-    db.queue()
-    opened = stage(db.main, "a")
-    giver, other = db.open(), db.open()
-    giver.begin()
-    commit_stage(giver, opened)
-    late = other.later(DROP, "w")
-    assert wait_until_blocked(db.main.connection, other.pid) == [giver.pid]
-    giver.commit()
-    assert late.result(timeout=30) == 0
-    assert db.main.deliver() == ["a"]
+    one, other = db.open(), db.open()
+    one.begin()
+    one.one(*call(first))
+    late = other.later(*call(second))
+    assert wait_until_blocked(db.main.connection, other.pid) == [one.pid]
+    one.run(end)
+    if isinstance(answer, str):
+        with refused(answer):
+            late.result(timeout=30)
+        assert db.main.one("select count(*) from pgq.ledger") == 0
+    else:
+        assert late.result(timeout=30) == answer
+    assert db.main.deliver() == delivered
 
 
 def test_maintenance_passes_over_what_somebody_commits(db: Database) -> None:
@@ -101,19 +98,6 @@ def test_maintenance_passes_over_what_somebody_commits(db: Database) -> None:
     assert db.main.deliver() == ["b"]
 
 
-def test_repair_waits_for_a_commit_in_progress_and_keeps_its_events(db: Database) -> None:
-    db.queue()
-    opened = stage(db.main, "a")
-    giver, admin = db.open(), db.open()
-    giver.begin()
-    commit_stage(giver, opened)
-    repaired = admin.later(REPAIR)
-    assert wait_until_blocked(db.main.connection, admin.pid) == [giver.pid]
-    giver.commit()
-    assert repaired.result(timeout=30) == 1
-    assert db.main.deliver() == ["a"]
-
-
 @pytest.mark.parametrize("whole", [REPAIR, DROP_QUEUE])
 def test_commit_in_the_middle_of_its_call_is_waited_for(db: Database, whole: str) -> None:
     db.queue()
@@ -128,20 +112,6 @@ def test_commit_in_the_middle_of_its_call_is_waited_for(db: Database, whole: str
     holder.rollback()
     assert given.result(timeout=30) == 1
     assert done.result(timeout=30) == 1
-
-
-def test_commit_that_waited_for_a_repair_is_refused(db: Database) -> None:
-    db.queue()
-    opened = stage(db.main, "a")
-    admin, giver = db.open(), db.open()
-    admin.begin()
-    admin.one(REPAIR)
-    late = giver.later(COMMIT, "w", 1, [opened], 1)
-    assert wait_until_blocked(db.main.connection, giver.pid) == [admin.pid]
-    admin.commit()
-    with refused("PQ018"):
-        late.result(timeout=30)
-    assert db.main.deliver() == []
 
 
 def _insert(session: Session, _: int) -> None:
