@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from psycopg import sql
 from psycopg.rows import tuple_row
 
+from pgqpy import calls
 from pgqpy.calls import read, ticks
 from pgqpy.errors import DatabaseRestored, QueueNotFound
 
@@ -102,7 +103,7 @@ def select_events(
 ) -> tuple[read.EventSet, sql.Composed]:
     """Return the query of the wanted events between two ticks, without an order."""
     types, extras = list(wanted.types) or None, wanted.extras or None
-    text = client.tick_event_sql(queue, first, last, types=types, extras=extras)
+    text = client.call(calls.ticks.tick_event_sql(queue, first, last, types=types, extras=extras))
     query = sql.SQL("select {} from ({}) event where ev_time >= {} and ev_time < {}")
     times = (wanted.since or ALWAYS[0], wanted.until or ALWAYS[1])
     parts = (sql.SQL(read.COLUMNS), sql.SQL(text), *map(sql.Literal, times))
@@ -189,7 +190,7 @@ def find_start(
     first = find_first(client, queue)
     if wanted.since is None:
         return first.tick_id
-    found = client.get_tick_at(queue, wanted.since)
+    found = client.call(calls.ticks.get_tick_at(queue, wanted.since))
     if found is None:
         expired(first.time)
     return first.tick_id if found is None else found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from psycopg import sql
 from psycopg.rows import tuple_row
 
-from pgqpy import browse
+from pgqpy import browse, calls
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -68,7 +68,7 @@ def measure(client: Client, queue: str, from_tick: int | None, to_tick: int) -> 
 
 def _count(client: Client, queue: str, first: int, last: int) -> int:
     with browse.reading(client), client.connection.cursor(row_factory=tuple_row) as cursor:
-        events = sql.SQL(client.tick_event_sql(queue, first, last))
+        events = sql.SQL(client.call(calls.ticks.tick_event_sql(queue, first, last)))
         query = sql.SQL("select count(*) from (select from ({}) e limit {}) few")
         cursor.execute(query.format(events, sql.Literal(MOST_LATE)))
         ((count,),) = cursor.fetchall()

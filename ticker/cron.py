@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from pgqpy import calls
 from pgqpy.errors import InvalidArgument, PgqError
 from pgqpy.schedule import schedule
 from pgqpy.ticker.logs import sqlstate
@@ -106,7 +107,10 @@ def fired(client: Client, entry: CronEntry) -> Iterator[datetime]:
     time zone cannot be read.
     """
     for due, event, following in steps(entry):
-        if client.fire_cron(entry.name, entry.version, due, event, following) is None:
+        if (
+            client.call(calls.cron.fire_cron(entry.name, entry.version, due, event, following))
+            is None
+        ):
             return
         if event is not None:
             yield event

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import psycopg
 from psycopg import sql
 
+from pgqpy import calls
 from pgqpy.errors import PgqError
 from pgqpy.ticker.logs import sqlstate
 
@@ -39,7 +40,7 @@ def retry(client: Client) -> Moved:
     If it moves fewer than `FULL`, no event is left that was due when it began.
     """
     with warnings_by_queue(client) as failures:
-        moved = client.maint_retry_events()
+        moved = client.call(calls.maintain.maint_retry_events())
     return Moved(moved, tuple(failures.items()))
 
 
@@ -83,7 +84,7 @@ def maint(client: Client, *, stopping: Callable[[], bool] = lambda: False) -> Ma
     """
     done = Maintained()
     last: Exception | None = None  # failure
-    for operation in client.maint_operations():
+    for operation in client.call(calls.maintain.maint_operations()):
         if stopping():
             break
         try:

@@ -15,6 +15,7 @@ from prometheus_client import (
 )
 from prometheus_client.core import GaugeMetricFamily
 
+from pgqpy import calls
 from pgqpy.schedule import should_fire
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class SizesReader:
         """Return a new reading, or the last one."""
         began = time.monotonic()
         if began >= self._next:
-            self._last = client.get_queue_metrics()
+            self._last = client.call(calls.admin.get_queue_metrics())
             ended = time.monotonic()
             self._next = ended + SIZES_PAUSE * (ended - began)
         return self._last
@@ -186,11 +187,11 @@ def _read(client: Client, sizes: SizesReader) -> Reading:
     names = {info.queue_name for info in queues}
     kept = [row for row in sizes(client) if row.queue_name in names]
     rotations = client.connection.execute(ROTATIONS).fetchall()
-    delayed = client.get_delayed_counts()
-    counts = {row[:2]: row for row in client.get_consumer_counts()}
+    delayed = client.call(calls.delayed.get_delayed_counts())
+    counts = {row[:2]: row for row in client.call(calls.admin.get_consumer_counts())}
     # Without counts it is a worker of a shared consumer, or was registered in between.
     consumers = {info[:2]: info for info in client.get_consumer_info() if info[:2] in counts}
-    stalled = client.get_stalled_info()
+    stalled = client.call(calls.stalled.get_stalled_info())
     ((usage, oldest),) = client.connection.execute(OLDEST).fetchall()
     workers = client.connection.execute(WORKERS).fetchall()
     return {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import psycopg
 
+from pgqpy import calls
 from pgqpy.errors import PgqError, SchemaRefused
 from pgqpy.ticker.maintenance import FULL, Moved, retry, warnings_by_queue
 from pgqpy.ticker.periodic import Duty
@@ -122,7 +123,7 @@ class Mover:
     def _move_delayed(self, client: Client, now: float, left_out: set[str]) -> bool:
         """Move delayed events; say whether more are due. Failed queues are added to `left_out`."""
         with warnings_by_queue(client) as failures:
-            done = client.move_delayed_events(left_out)
+            done = client.call(calls.delayed.move_delayed_events(left_out))
         self._count("delayed", Moved(done.moved, tuple(failures.items())))
         for queue in failures:
             self._failing.failed(queue, now)

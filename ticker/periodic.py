@@ -17,7 +17,7 @@ from apscheduler.schedulers import SchedulerNotRunningError
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 
-from pgqpy import Client
+from pgqpy import Client, calls
 from pgqpy.client.schema_guard import check_schema
 from pgqpy.ticker.cron import CRON_PERIOD, Cron
 from pgqpy.ticker.maintenance import VacuumWarning, maint
@@ -192,7 +192,7 @@ def duties_of(database: Database) -> list[Duty]:
     def maintain(client: Client) -> bool:
         done = maint(client, stopping=stopping)
         report.maintained(done)
-        report.stalled(client.get_stalled_info())
+        report.stalled(client.call(calls.stalled.get_stalled_info()))
         # VACUUM's warnings do not count: where autovacuum does the work, they come at each run.
         return all(isinstance(exc, VacuumWarning) for _, exc in done.failures)
 
@@ -202,7 +202,11 @@ def duties_of(database: Database) -> list[Duty]:
         report.fired(entries.fire(client, stopping=stopping))
 
     cron = [Duty("cron", fire, CRON_PERIOD, database)] if settings.cron else []
-    history = [Duty("history", Client.maint_history, HISTORY_PERIOD, database)]
+
+    def write_history(client: Client) -> None:
+        client.call(calls.maintain.maint_history())
+
+    history = [Duty("history", write_history, HISTORY_PERIOD, database)]
     gauges = partial(_read_gauges, database, SizesReader())
     return [
         *cron,

@@ -145,7 +145,7 @@ class AsyncOpenBatch:
         if self._part is not None:
             yield self._part
             return
-        reader = self._session.client.fetch_batch_events(self.info, self._fetch_size)
+        reader = self._session.runner.fetch_batch_events(self.info, self._fetch_size)
         async with aclosing(reader) as lists:
             while events := await self._session.next_list(lists):
                 yield events

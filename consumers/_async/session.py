@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 from psycopg.errors import InvalidParameterValue, UndefinedObject
 
-from pgqpy.calls import Call, filters, lanes
+from pgqpy import calls
+from pgqpy.calls import Call, admin, filters, lanes
 from pgqpy.client import AsyncClient, open_session_async
 from pgqpy.client.listening import channel
 from pgqpy.client.session_settings import PINNED, reset_statements
@@ -118,10 +119,11 @@ class AsyncSession:
                 await self.connection.execute(LOOK_AT_CLIENT, prepare=False)
 
     async def _check_schema(self) -> None:
-        version = await self.client.schema_version()
-        self.extension = version is None
-        if version is not None and version > shipped_version():
-            raise SchemaRefused.too_new(version, shipped_version())
+        self.extension = await self.runner.is_extension()
+        if not self.extension:
+            version = await self.runner.run(admin.schema_version())
+            if version > shipped_version():
+                raise SchemaRefused.too_new(version, shipped_version())
 
     async def restore_settings(self) -> None:
         """Restore the settings of the role and the database: handlers use the connection now."""
@@ -210,7 +212,9 @@ class AsyncSession:
             return
         await self.runner.require_pgqpy("set_consumer_filter")
         if consumer.lease is not None:
-            registered = await self.client.get_worker_info(consumer.queue, consumer.name)
+            registered = await self.client.call(
+                calls.admin.get_worker_info(consumer.queue, consumer.name)
+            )
             if any(each.mode is not None for each in registered):
                 return
         place, wanted = (consumer.queue, consumer.name), (consumer.types, consumer.extras)

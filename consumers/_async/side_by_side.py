@@ -56,7 +56,7 @@ class AsyncSideBySide:
         half = max(self._loop.consumer.fetch_size // 2, 1)
         if self._parking.on:
             half = min(half, MAX_DONE // 2)
-        reader = self._loop.session.client.fetch_batch_events(self._batch.info, half)
+        reader = self._loop.session.runner.fetch_batch_events(self._batch.info, half)
         async with aclosing(reader) as fetched:
             while events := await self._next_list(fetched, half):
                 self._batch.note(events)

@@ -21,7 +21,7 @@ class PartReader:
         self.size = size
         self.last = False  # the part that `next` returned is the end of the batch
         self._session = session
-        self._lists = session.client.fetch_batch_events(info, size)
+        self._lists = session.runner.fetch_batch_events(info, size)
         self._ahead: list[Event] | None = None
 
     def next(self) -> list[Event]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from psycopg.rows import tuple_row
 
-from pgqpy import tick_ranges
+from pgqpy import calls, tick_ranges
 from pgqpy.archive.errors import ArchiveDamaged, ArchiveMismatch
 from pgqpy.archive.files import (
     Identity,
@@ -121,7 +121,7 @@ class ArchiveConsumer(NamedTuple):
 
     def mark_as_reader(self, tick: int) -> None:
         """Let the server know that it reads ranges of ticks."""
-        self.client.advance_subscription(self.queue, self.name, tick, tick)
+        self.client.call(calls.ticks.advance_subscription(self.queue, self.name, tick, tick))
 
     def commit_durably(self) -> None:
         """Wait for the disk at each commit of this session, even if the role does not."""
@@ -129,7 +129,9 @@ class ArchiveConsumer(NamedTuple):
 
     def advance(self, from_tick: int, to_tick: int) -> None:
         """Move it to the end of a range; ConsumerRunning if it is not at the range's start."""
-        self.client.advance_subscription(self.queue, self.name, from_tick, to_tick)
+        self.client.call(
+            calls.ticks.advance_subscription(self.queue, self.name, from_tick, to_tick)
+        )
 
     def choose_range(self, target: int, max_events: int) -> tuple[int, int] | None:
         """Return the next range up to a tick, pinned; None if there is none."""
@@ -141,7 +143,7 @@ class ArchiveConsumer(NamedTuple):
     def _pin_next_range(self, target: int, max_events: int) -> tuple[int, int] | None:
         found = self.find_range(target, max_events)
         if found is not None:
-            self.client.pin_range(self.queue, self.name, *found)
+            self.client.call(calls.ticks.pin_range(self.queue, self.name, *found))
         return found
 
     def find_range(self, target: int, max_events: int) -> tuple[int, int] | None:

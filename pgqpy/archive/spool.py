@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from psycopg import sql
 
+from pgqpy import calls
 from pgqpy.archive.files import COLUMNS, FileInfo, TickTime, to_footer
 from pgqpy.calls import read, ticks
 from pgqpy.records import Event
@@ -46,7 +47,7 @@ def read_range(
     """
     client.connection.execute("set local enable_seqscan = off; set local jit = off")
     wanted, name = ticks.events(queue, from_tick, to_tick), read.cursor_name(to_tick)
-    query = sql.SQL(client.tick_event_sql(queue, from_tick, to_tick))
+    query = sql.SQL(client.call(calls.ticks.tick_event_sql(queue, from_tick, to_tick)))
     declare = QUERY.format(sql.Identifier(name), query)
     client.runner.read(wanted, declare, prepare=False)
     size = 1
@@ -79,7 +80,7 @@ def write_range(
     events = 0
     with client.transaction():
         client.connection.execute("set transaction isolation level read committed")
-        ticks = client.get_tick_info(identity.queue, from_tick, to_tick)
+        ticks = client.call(calls.ticks.get_tick_info(identity.queue, from_tick, to_tick))
         lists = read_range(client, identity.queue, from_tick, to_tick)
         with pq.ParquetWriter(
             spool, COLUMNS, compression="zstd", write_page_checksum=True

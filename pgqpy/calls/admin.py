@@ -46,7 +46,10 @@ def _setting(setting: Setting) -> str:
 
 
 def repair_queue(queue: str) -> Call[int]:
-    """Make a queue usable again after a restore where transaction ids are smaller."""
+    """Make a queue usable again after a restore where transaction ids are smaller.
+
+    Raises QueueNotFound.
+    """
     sql = "select pgq.repair_queue(%s::text)"
     return queue_call("repair_queue", sql, queue, pgqpy_only=True)
 
@@ -65,8 +68,11 @@ def get_queue_info(queue: str | None) -> Call[list[QueueInfo]]:
     return Call("get_queue_info", _QUEUE_INFO, params, records(QueueInfo), {"queue": queue})
 
 
-def get_queue_metrics(queue: str | None) -> Call[list[QueueMetrics]]:
-    """Return what one queue keeps, or each of all (None)."""
+def get_queue_metrics(queue: str | None = None) -> Call[list[QueueMetrics]]:
+    """Return how many events one queue keeps, or each of all: since when, in how many bytes.
+
+    It reads no event, so it costs the same however many there are.
+    """
     sql = """
         select queue_name, queue_created, oldest_event_age, newest_event_age, estimated_events,
                total_bytes
@@ -88,8 +94,11 @@ def get_consumer_info(queue: str | None, consumer: str | None) -> Call[list[Cons
     return Call("get_consumer_info", _CONSUMER_INFO, params, records(ConsumerInfo), error_data)
 
 
-def get_consumer_counts(limit: int | None) -> Call[list[ConsumerCounts]]:
-    """Count the retry events and dead events of each consumer, each number up to a limit."""
+def get_consumer_counts(limit: int | None = 10_000) -> Call[list[ConsumerCounts]]:
+    """Count each consumer's events in the retry queue, and its dead events.
+
+    Each number is counted up to `limit`, so a million of them cost little; None: all.
+    """
     sql = """
         select queue_name, consumer_name, retry_events, dead_events, parked_events, parked_keys,
                parked_for
@@ -98,8 +107,13 @@ def get_consumer_counts(limit: int | None) -> Call[list[ConsumerCounts]]:
     return Call("get_consumer_counts", sql, params, records(ConsumerCounts), pgqpy_only=True)
 
 
-def get_retry_counts(queue: str, consumer: str, limit: int | None) -> Call[list[RetryCount]]:
-    """Count the events of a consumer in the retry queue by when they are due, up to a limit."""
+def get_retry_counts(
+    queue: str, consumer: str, limit: int | None = 10_000
+) -> Call[list[RetryCount]]:
+    """Count a consumer's events in the retry queue by when they are due, the soonest first.
+
+    At most `limit` events are counted; None: all. Raises ConsumerNotFound.
+    """
     sql = """
         select due_within, retry_events
           from pgq.get_retry_counts(%s::text, %s::text, %s::integer)"""
@@ -116,8 +130,13 @@ _WORKER_INFO = """
       from pgq.get_worker_info(%s::text, %s::text)"""
 
 
-def get_worker_info(queue: str | None, consumer: str | None) -> Call[list[WorkerInfo]]:
-    """Return who works for consumers: of one queue, of one name, or all."""
+def get_worker_info(
+    queue: str | None = None, consumer: str | None = None
+) -> Call[list[WorkerInfo]]:
+    """Return who works for each consumer, and on what: of one queue, of one name, or all.
+
+    First the consumer itself, whose `worker` is None, then the workers of a shared one.
+    """
     params: Row = (check.maybe_name("queue", queue), check.maybe_name("consumer", consumer))
     return Call("get_worker_info", _WORKER_INFO, params, records(WorkerInfo), pgqpy_only=True)
 

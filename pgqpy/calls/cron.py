@@ -55,17 +55,23 @@ def remove_cron(name: str) -> Call[int]:
 
 
 def pause_cron(name: str) -> Call[int]:
-    """Pause an entry: 1, or 0 if it was paused."""
+    """Stop a cron entry until `resume_cron`: 1, or 0 if it was paused. Raises NotFound."""
     return _entry_call("pause_cron", "select pgq.pause_cron(%s::text)", name)
 
 
 def resume_cron(name: str) -> Call[int]:
-    """End the pause of an entry: 1, or 0 if it was not paused."""
+    """End the pause of a cron entry: 1, or 0 if it was not paused. Raises NotFound.
+
+    The times in the pause are not made up for.
+    """
     return _entry_call("resume_cron", "select pgq.resume_cron(%s::text)", name)
 
 
 def run_cron(name: str) -> Call[int]:
-    """Insert the event of an entry now; return its id."""
+    """Insert the event of a cron entry now, paused or not; return the event's id.
+
+    The schedule goes on as if nothing had happened. Raises NotFound, QueueRefused.
+    """
     return _entry_call("run_cron", "select pgq.run_cron(%s::text)", name)
 
 
@@ -76,7 +82,11 @@ def fire_cron(
     time: datetime | None,
     next_due: datetime,
 ) -> Call[int | None]:
-    """Insert the event of an entry that is due, and plan the next time; None: none inserted."""
+    """Insert the event of a planned time and plan the next: for tickers (pgq_ticker).
+
+    `due` is the entry's `next_due`, `time` the event's time (None: no event). Returns the event's
+    id; None if another ticker was faster, or the entry has changed.
+    """
     sql = """
         select pgq.fire_cron(%s::text, %s::uuid, %s::timestamptz, %s::timestamptz,
                              %s::timestamptz)"""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
 
-    from typing_extensions import LiteralString
+    from typing_extensions import LiteralString, Unpack
 
 T = TypeVar("T")
 
@@ -81,9 +81,21 @@ def matching(
 
 
 def get_dead_event_bounds(
-    queue: str, consumer: str, before: int | None, look: int
+    queue: str, consumer: str, *, before: int | None = None, look: int = 10_000
 ) -> Call[DeadEventBounds]:
-    """Find the ids of the newest dead events."""
+    """Return the ids of the newest dead events of a consumer, at most `look` of them.
+
+    `before` leaves out the events with this id or a higher one. A million dead events take seconds
+    to filter or count. Go through them in steps that take milliseconds instead:
+
+        bounds = client.call(get_dead_event_bounds("orders", "billing"))
+        if bounds.first_id is not None:
+            after = bounds.first_id - 1
+            counts = client.call(get_dead_event_counts("orders", "billing", after=after))
+        # of the newest 10,000 if bounds.has_more; the next step: before=bounds.first_id
+
+    Raises ConsumerNotFound, InvalidArgument.
+    """
     sql = """
         select first_id, last_id, dead_events, has_more
           from pgq.get_dead_event_bounds(%s::text, %s::text, %s::bigint, %s::integer)"""
@@ -108,9 +120,20 @@ def get_dead_events(
 
 
 def get_dead_event_counts(
-    queue: str, consumer: str, wanted: Wanted, after: int | None, before: int | None
+    queue: str,
+    consumer: str,
+    event_ids: Iterable[int] | None = None,
+    *,
+    after: int | None = None,
+    before: int | None = None,
+    **filters: Unpack[Filters],
 ) -> Call[list[DeadEventCount]]:
-    """Count dead events by type and class of exception."""
+    """Count dead events by type and class of exception, the most frequent first.
+
+    The arguments are those of the client's `get_dead_events`; `limit` is for the rows of the
+    result. Raises ConsumerNotFound.
+    """
+    wanted = matching(event_ids, **filters)
     sql = """
         select ev_type, dead_error, dead_events, last_dead_time
           from pgq.get_dead_event_counts(%s::text, %s::text, %s::bigint[], %s::text, %s::text,

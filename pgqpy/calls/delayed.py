@@ -89,15 +89,21 @@ def get_delayed_events(queue: str, limit: int | None) -> Call[list[DelayedEvent]
     return queue_call("get_delayed_events", sql, queue, more, decode=decode, pgqpy_only=True)
 
 
-def get_delayed_counts(limit: int | None) -> Call[list[DelayedCount]]:
-    """Count the delayed events of each queue, up to a limit."""
+def get_delayed_counts(limit: int | None = 10_000) -> Call[list[DelayedCount]]:
+    """Count the delayed events of each queue, and say for how long the first one is due.
+
+    Each number is counted up to `limit`, so a million of them cost little; None: all.
+    """
     sql = "select queue_name, delayed_events, overdue from pgq.get_delayed_counts(%s::integer)"
     params = (check.count("limit", limit),)
     return Call("get_delayed_counts", sql, params, records(DelayedCount), pgqpy_only=True)
 
 
-def move_delayed_events(left_out: Iterable[str]) -> Call[DelayedMoves]:
-    """Move delayed events that are due into their queues, without those of some queues."""
+def move_delayed_events(left_out: Iterable[str] = ()) -> Call[DelayedMoves]:
+    """Move delayed events that are due into their queues. Repeat until none was moved.
+
+    `left_out`: queues to leave alone. Needs the role pgq_ticker. Raises WrongTransaction.
+    """
     sql = "select moved, next_delayed, next_retry from pgq.move_delayed_events(%s::text[])"
     names = [check.name("queue", each) for each in left_out]
     return Call("move_delayed_events", sql, (names,), _moves, pgqpy_only=True)

@@ -19,9 +19,18 @@ if TYPE_CHECKING:
 
 
 def get_history(
-    queue: str, since: datetime | None, consumer: str | None
+    queue: str, since: datetime | None = None, consumer: str | None = None
 ) -> Call[list[HistoryPoint]]:
-    """Return the history of a queue or a consumer."""
+    """Return how a queue, or one of its consumers, was: a point for each minute, oldest first.
+
+    Args:
+        queue: the queue.
+        since: from this time on; None: the last 24 hours. Up to 36 hours are there.
+        consumer: only this consumer; None: the worst of all, and the sums of the counts.
+
+    The ticker writes the points, so minutes without one are missing. Raises QueueNotFound,
+    ConsumerNotFound.
+    """
     sql = """
         select hist_time, ev_per_sec, lag, pending_events, retry_events, dead_events, parked_events
           from pgq.get_history(%s::text, %s::timestamptz, %s::text)"""
@@ -34,12 +43,23 @@ def get_history(
 
 def begin_change(
     action: str,
-    queue: str | None,
-    consumer: str | None,
-    arguments: Mapping[str, object] | None,
-    user: str | None,
+    queue: str | None = None,
+    consumer: str | None = None,
+    arguments: Mapping[str, object] | None = None,
+    *,
+    user: str | None = None,
 ) -> Call[int]:
-    """Note a change before it is made; return its id."""
+    """Note a change that a user is about to make; return the id for `end_change`.
+
+    Args:
+        action: what is done, such as "drop queue".
+        queue: of which queue.
+        consumer: of which consumer.
+        arguments: the rest, at most 10,000 characters of JSON. Leave payloads out.
+        user: the user, as your program knows him. The login is noted anyway.
+
+    Call it outside a transaction, so that it stays if the change fails. Raises InvalidArgument.
+    """
     sql = "select pgq.begin_change(%s::text, %s::text, %s::text, %s::jsonb, %s::text)"
     try:
         written = None if arguments is None else dumps(arguments)
@@ -57,14 +77,20 @@ def begin_change(
 
 
 def end_change(change: int, outcome: str) -> Call[int]:
-    """Note how a change ended."""
+    """Note how a change ended: 1; 0: this login began no such change, or it ended before.
+
+    1,000 characters of `outcome` are kept.
+    """
     sql = "select pgq.end_change(%s::bigint, %s::text)"
     params = (check.bigint("change", change), check.name("outcome", outcome))
     return Call("end_change", sql, params, value, pgqpy_only=True)
 
 
-def get_changes(limit: int, before: int | None) -> Call[list[Change]]:
-    """List changes, the newest first."""
+def get_changes(limit: int = 100, before: int | None = None) -> Call[list[Change]]:
+    """List the changes of the last 90 days, the newest first; `before`: with lower ids.
+
+    Raises InvalidArgument if `limit` is not between 1 and 10,000.
+    """
     sql = """
         select change_id, change_time, login_name, user_name, action, queue_name, consumer_name,
                arguments, end_time, outcome

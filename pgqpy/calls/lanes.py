@@ -32,7 +32,13 @@ class Look(NamedTuple):
 
 
 def set_lanes(queue: str, consumer: str, lanes: int, key: str) -> Call[int]:
-    """Divide a consumer into lanes, or change them: 1 changed, 0 it was so."""
+    """Divide a consumer into lanes by a key: "type", or "extra1" to "extra4".
+
+    Several processes then take batches of it, and events of one key are handled in order. The
+    number and the key may be changed while it runs. Returns 1 if they changed, else 0. Raises
+    ConsumerNotFound, InvalidArgument, and ConsumerRunning while it runs without lanes, or while an
+    earlier change is not done.
+    """
     sql = "select pgq.set_lanes(%s::text, %s::text, %s::integer, %s::text)"
     params = (check.count("lanes", lanes), check.name("key", key))
     return consumer_call("set_lanes", sql, queue, consumer, *params, pgqpy_only=True)

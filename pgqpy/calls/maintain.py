@@ -47,16 +47,22 @@ def force_tick(queue: str) -> Call[int | None]:
 
 
 def maint_retry_events() -> Call[int]:
-    """Put due retry events back into their queues; return their number."""
+    """Put due retry events back into their queues; return how many. Repeat until it is 0."""
     return Call("maint_retry_events", "select pgq.maint_retry_events()", (), value)
 
 
 def maint_history() -> Call[int]:
-    """Write a row of the history if one is due."""
+    """Write a row of the history, for `get_history`: 1; 0: none is due yet.
+
+    The ticker calls it once a minute.
+    """
     return Call("maint_history", "select pgq.maint_history()", (), value, pgqpy_only=True)
 
 
 def maint_operations() -> Call[list[MaintOperation]]:
-    """List the duties that are due, in order."""
+    """List the maintenance functions that are due, in order. PGQ maint_operations.
+
+    One that returns 1 is to be called again at once.
+    """
     sql = "select func_name, func_arg from pgq.maint_operations()"
     return Call("maint_operations", sql, (), records(MaintOperation))

@@ -65,9 +65,13 @@ def get_parked_keys(batch: Batch | int, keys: Iterable[str]) -> Call[set[str]]:
 
 
 def get_parked(
-    queue: str, consumer: str, keys: Iterable[str] | None, limit: int | None
+    queue: str, consumer: str, keys: Iterable[str] | None = None, *, limit: int | None = None
 ) -> Call[list[ParkedKey]]:
-    """List parked keys with their heads, the one that waits longest first."""
+    """List the parked keys of a consumer with `on_error = "park"`, with their first events.
+
+    The key that waits longest is the first. `keys`: only these. `limit`: at most this many. The
+    events of a key are counted up to 10,000. Raises ConsumerNotFound.
+    """
     sql = """
         select park_key, events, park_since, park_after, park_error, park_reason, ev_id, ev_time,
                ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
@@ -79,14 +83,21 @@ def get_parked(
     )
 
 
-def retry_parked(queue: str, consumer: str, keys: Iterable[str] | None) -> Call[int]:
-    """Make the heads of parked keys due now; return how many were not due before."""
+def retry_parked(queue: str, consumer: str, keys: Iterable[str] | None = None) -> Call[int]:
+    """Let the first events of parked keys (None: of all) be due now.
+
+    Returns how many were not due before. Raises ConsumerNotFound.
+    """
     sql = "select pgq.retry_parked(%s::text, %s::text, %s::text[])"
     return consumer_call("retry_parked", sql, queue, consumer, _keys(keys), pgqpy_only=True)
 
 
 def delete_parked(queue: str, consumer: str, keys: Iterable[str]) -> Call[list[int]]:
-    """Delete the heads of parked keys for good; return their ids."""
+    """Delete the first events of parked keys for good; return their ids.
+
+    The next event of each key is due then. An event that a handler may have just now is left out.
+    Waits for a transaction that handles events. Raises ConsumerNotFound.
+    """
     sql = "select pgq.delete_parked(%s::text, %s::text, %s::text[])"
     decode = _ids
     return consumer_call(

@@ -107,8 +107,19 @@ def _second(rows: list[Row]) -> str:
     return str(rows[0][1])
 
 
-def open_stage(queue: str, writer: str, epoch: int | None) -> Call[int | None]:
-    """Make the transaction a stage; return its random id. None: the epoch is committed already."""
+def open_stage(queue: str, writer: str, epoch: int | None = None) -> Call[int | None]:
+    """Make this transaction a stage; return the stage's random id. None: the epoch is committed.
+
+    For parallel tasks that may be repeated. Consumers get none of the events that a task's
+    transaction inserts into the queue before `commit_stage` names its stage.
+
+    `writer` is the name of the writer, such as a Spark query's id. `epoch` is the number of what it
+    writes now, greater each time; None: all, and never again.
+
+    Raises:
+        InvalidArgument: the transaction is a stage of something else.
+        QueueNotFound, QueueRefused: the queue refused.
+    """
     more = (check.name("writer", writer), check.maybe_bigint("epoch", epoch))
     sql = "select pgq.open_stage(%s::text, %s::text, %s::bigint)"
     return queue_call("open_stage", sql, queue, *more, pgqpy_only=True)
@@ -122,7 +133,19 @@ def commit_stage(
     events: int,
     fingerprint: int | None = None,
 ) -> Call[int]:
-    """Release the events of the stages: 1 = done, 0 = it was done before."""
+    """Release the events of these stages, all in one batch: 1. 0: it was done before.
+
+    `stages` are the ids that `open_stage` returned, for the same writer and epoch, to the tasks
+    whose transactions committed; `events` is the number of events that they inserted.
+    `fingerprint` is a hash of the events that does not depend on their order, 64 bits with a sign:
+    an epoch that is repeated must have the same. None: nothing is compared.
+
+    Raises:
+        InvalidArgument: a stage is named twice.
+        StageLost: not all of these stages wait any more, or (PQ019) a fingerprint is given, and the
+            epoch was committed with another one, or a later epoch was; nothing was released.
+        QueueNotFound, QueueRefused: the queue refused.
+    """
     more = (
         check.name("writer", writer),
         check.maybe_bigint("epoch", epoch),

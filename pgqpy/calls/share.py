@@ -33,7 +33,11 @@ def unregister_subconsumer(
 
 
 def set_consumer_mode(queue: str, consumer: str, mode: Mode | None) -> Call[int]:
-    """Decide how a consumer runs: 1 changed, 0 it was so."""
+    """Decide whether one process runs a consumer ("plain") or workers share it ("shared").
+
+    Its first run decides it too; None lets the next run decide. Returns 1 if that changed, else 0.
+    Raises ConsumerNotFound, and ConsumerRunning while it runs or has a batch open.
+    """
     sql = "select pgq.set_consumer_mode(%s::text, %s::text, %s::text)"
     return consumer_call("set_consumer_mode", sql, queue, consumer, mode, pgqpy_only=True)
 

@@ -15,9 +15,27 @@ if TYPE_CHECKING:
 
 
 def set_stall_policy(
-    queue: str, consumer: str, policy: Policy, after: Interval | None, size: int | None
+    queue: str,
+    consumer: str,
+    policy: Policy,
+    *,
+    after: Interval | None = None,
+    size: int | None = None,
 ) -> Call[int]:
-    """Decide what happens when rotation waits for a consumer."""
+    """Decide what happens when a consumer is so far behind that rotation waits for it.
+
+    "warn": the ticker's log, doctor and metrics name it. "detach": rotation stops waiting, and
+    calls for its events raise ConsumerDetached; its retried, dead and parked events stay.
+
+    Args:
+        queue: the queue.
+        consumer: the consumer.
+        policy: "warn", as at the beginning, or "detach".
+        after: seconds or a timedelta: the age of the first tick that it has not finished.
+        size: bytes of the queue's event tables. What comes first counts.
+
+    Returns 1 if that changed, else 0. Raises ConsumerNotFound, InvalidArgument.
+    """
     sql = """
         select pgq.set_stall_policy(%s::text, %s::text, %s::text, %s::interval, %s::bigint)"""
     limits = (check.interval("after", after), check.maybe_bigint("size", size))
@@ -25,15 +43,19 @@ def set_stall_policy(
     return consumer_call("set_stall_policy", sql, queue, consumer, name, *limits, pgqpy_only=True)
 
 
-def reattach_consumer(queue: str, consumer: str, *, from_earliest: bool) -> Call[int]:
-    """Attach a detached consumer again."""
+def reattach_consumer(queue: str, consumer: str, *, from_earliest: bool = False) -> Call[int]:
+    """Attach a detached consumer again: it goes on where it was. Returns 0 if it is attached.
+
+    If events after its position are gone, it raises RangeExpired, which names the earliest tick;
+    with `from_earliest` the consumer goes on from there.
+    """
     sql = "select pgq.reattach_consumer(%s::text, %s::text, %s::boolean)"
     return consumer_call(
         "reattach_consumer", sql, queue, consumer, bool(from_earliest), pgqpy_only=True
     )
 
 
-def get_stalled_info(queue: str | None) -> Call[list[StalledInfo]]:
+def get_stalled_info(queue: str | None = None) -> Call[list[StalledInfo]]:
     """List the consumers that a rotation waits for, and those that are detached."""
     sql = """
         select queue_name, consumer_name, policy, stall_after, stall_bytes, detached, held_since,
@@ -46,7 +68,10 @@ def get_stalled_info(queue: str | None) -> Call[list[StalledInfo]]:
 
 
 def get_rotation_info(queue: str) -> Call[list[RotationTable]]:
-    """List the event tables of a queue, and what keeps the next one."""
+    """List the event tables of a queue, and what keeps the next one from being truncated.
+
+    Everybody may call it. Raises QueueNotFound.
+    """
     sql = """
         select table_no, table_name, state, total_bytes, first_time, last_time, due, held_by, holder
           from pgq.get_rotation_info(%s::text)"""

@@ -1,6 +1,13 @@
 """Calls for reading tick ranges without a batch.
 
-Tick information is public; events need the role pgq_reader.
+Tick information is public; events need the role pgq_reader. Two ticks name the same events whenever
+they are read. A reader that stores tick ids itself, as a stream's checkpoint does, needs no
+batches: only a subscription that keeps the events.
+
+    client.call(pin_range("orders", "lake", at, to))  # before `to` is written down
+    for event in client.get_tick_events("orders", at, to):
+        print(event.data)
+    client.call(advance_subscription("orders", "lake", at, to))
 """
 
 from __future__ import annotations
@@ -27,7 +34,10 @@ if TYPE_CHECKING:
 def get_tick_info(
     queue: str, from_tick: int | None = None, to_tick: int | None = None
 ) -> Call[list[TickInfo]]:
-    """List the ticks of a queue whose later events are all still stored."""
+    """List the ticks, from one to another, whose later events are all still stored.
+
+    Everybody may call it. Raises QueueNotFound.
+    """
     ticks = (check.maybe_bigint("from_tick", from_tick), check.maybe_bigint("to_tick", to_tick))
     text = """
         select tick_id, tick_time, tick_snapshot::text, tick_event_seq, events
@@ -36,8 +46,12 @@ def get_tick_info(
     return queue_call("get_tick_info", text, queue, *ticks, decode=decode, pgqpy_only=True)
 
 
-def get_tick_marks(queue: str, marks: int) -> Call[list[TickMark]]:
-    """Return some of the ticks of a queue, about even in time."""
+def get_tick_marks(queue: str, marks: int = 200) -> Call[list[TickMark]]:
+    """Return at most so many of the ticks that `get_tick_info` lists, about even in time.
+
+    The first and the last are among them. It costs milliseconds, however many ticks are kept.
+    Everybody may call it. Raises QueueNotFound, InvalidArgument.
+    """
     text = """
         select tick_id, tick_time, tick_event_seq
           from pgq.get_tick_marks(%s::text, %s::integer)"""
@@ -46,13 +60,20 @@ def get_tick_marks(queue: str, marks: int) -> Call[list[TickMark]]:
 
 
 def get_tick_at(queue: str, time: datetime) -> Call[int | None]:
-    """Return the tick after which all events come that were committed at a time or later."""
+    """Return the tick after which all events come that were committed at a time or later.
+
+    That is the last tick before the first later one; None if all ticks that can still be read from
+    are later. Everybody may call it. Raises QueueNotFound.
+    """
     text = "select pgq.get_tick_at(%s::text, %s::timestamptz)"
     return queue_call("get_tick_at", text, queue, check.timestamp("time", time), pgqpy_only=True)
 
 
 def get_tick_stages(queue: str, from_tick: int, to_tick: int) -> Call[list[TickStage]]:
-    """List the stages released between two ticks."""
+    """List the stages released after one tick, up to another: see commit_stage.
+
+    Raises QueueNotFound, NotFound, and RangeExpired if rotation removed some of its events.
+    """
     ticks, decode = _ticks(from_tick, to_tick), records(TickStage)
     text = "select * from pgq.get_tick_stages(%s::text, %s::bigint, %s::bigint)"
     return queue_call("get_tick_stages", text, queue, *ticks, decode=decode, pgqpy_only=True)
@@ -63,10 +84,20 @@ def tick_event_sql(
     from_tick: int,
     to_tick: int,
     stages: Iterable[int] | None = None,
+    *,
     types: Types | None = None,
     extras: Extras | None = None,
 ) -> Call[str]:
-    """Return the SELECT of the events between two ticks, of some stages, types and extras."""
+    """Return the SELECT that reads the events after one tick, up to another, in no order.
+
+    Run it in the same transaction: rotation waits only for that. `stages`, from those that
+    get_tick_stages lists, selects only their events; an empty list selects the events outside of
+    stages, None all events. `types` and `extras`, as in set_consumer_filter, select only events of
+    these types, with these values.
+
+    Raises QueueNotFound, NotFound, RangeExpired if rotation removed some of its events, and
+    InvalidArgument if a stage is not in the range.
+    """
     ticks = _ticks(from_tick, to_tick)
     chosen = filter_json(types, extras)
     if stages is None and chosen is None:
@@ -83,14 +114,29 @@ def tick_event_sql(
 
 
 def pin_range(queue: str, consumer: str, from_tick: int, to_tick: int) -> Call[int]:
-    """Keep the ticks that a subscription will read: 1 done, 0 they were kept already."""
+    """Keep the ticks of a range that a subscription will read; release the range before.
+
+    Rotation removes no event after the subscription's position. But ticks that no consumer refers
+    to are thinned out: pin a range before you store its ticks anywhere. Returns 1 if they are kept
+    from now on, 0 if they were kept already.
+
+    Raises ConsumerNotFound, NotFound, InvalidArgument if the range is empty or runs backwards,
+    ConsumerRunning if it is beyond `from_tick` or somebody opened a batch.
+    """
     ticks = _ticks(from_tick, to_tick)
     text = "select pgq.pin_range(%s::text, %s::text, %s::bigint, %s::bigint)"
     return consumer_call("pin_range", text, queue, consumer, *ticks, pgqpy_only=True)
 
 
 def advance_subscription(queue: str, consumer: str, from_tick: int, to_tick: int) -> Call[int]:
-    """Move a subscription if it is at the first tick: 1 moved, 0 it is at the second already."""
+    """Move a subscription from one tick to a later one, if it is at the first.
+
+    Call it when you will not read the range again: rotation may remove it then. Returns 1 if it
+    moved, 0 if it is at `to_tick` already.
+
+    Raises ConsumerNotFound, NotFound, InvalidArgument if it would move backwards, ConsumerRunning
+    if it is elsewhere or somebody opened a batch.
+    """
     ticks = _ticks(from_tick, to_tick)
     text = "select pgq.advance_subscription(%s::text, %s::text, %s::bigint, %s::bigint)"
     return consumer_call("advance_subscription", text, queue, consumer, *ticks, pgqpy_only=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from pgqpy import calls
 from pgqpy.cli import complete, consumer_details, queries
 from pgqpy.cli.consumer_lanes import lanes
 from pgqpy.cli.consumer_register import register
@@ -172,7 +173,7 @@ def set_mode(target: Target, queue: str, name: str, mode: Literal["plain", "shar
     """
     with target.client() as client:
         queries.consumer_info(client, queue, name)
-        changed = client.set_consumer_mode(queue, name, mode)
+        changed = client.call(calls.share.set_consumer_mode(queue, name, mode))
     message = f"{name} on {queue} is {mode}" if changed else f"{name} on {queue} was {mode} already"
     click.echo(message, err=True)
 

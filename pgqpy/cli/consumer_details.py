@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import dict_row
 
-from pgqpy import locks
+from pgqpy import calls, locks
 from pgqpy.calls.filters import describe_filter
 from pgqpy.cli.consumer_stalled import policy_as_text
 from pgqpy.errors import SchemaMissing
@@ -33,8 +33,8 @@ def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
     from pgqpy.watch.lag import shown_lag
 
     try:
-        counts = {row[:2]: row for row in client.get_consumer_counts()}
-        found = client.get_worker_info()
+        counts = {row[:2]: row for row in client.call(calls.admin.get_consumer_counts())}
+        found = client.call(calls.admin.get_worker_info())
     except SchemaMissing:  # by the extension pgq
         counts, found = {}, []
     with client.connection.cursor(row_factory=dict_row) as cursor:

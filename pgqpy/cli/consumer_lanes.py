@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from pgqpy import calls
 from pgqpy.cli import complete, queries
 from pgqpy.cli.options import Target, connected
 from pgqpy.consumers.setting_values import KEYS, MAX_LANES
@@ -27,6 +28,6 @@ def lanes(target: Target, queue: str, name: str, number: int, *, key: str) -> No
     """
     with target.client() as client:
         queries.consumer_info(client, queue, name)
-        changed = client.set_lanes(queue, name, number, key)
+        changed = client.call(calls.lanes.set_lanes(queue, name, number, key))
     has = f"{number} lane(s) by {key}"
     click.echo(f"{name} on {queue} has {has}{'' if changed else ' already'}", err=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 from psycopg.errors import LockNotAvailable
 
+from pgqpy import calls
 from pgqpy.cli import complete, queries
 from pgqpy.cli.moments import parse_moment, to_time
 from pgqpy.cli.options import Target, connected, on_terminal
@@ -49,7 +50,9 @@ def _find_skipped(client: Client, info: ConsumerInfo, place: Goal) -> Distance |
     if place == "end":
         tick = queries.queue_info(client, queue).last_tick_id
     else:
-        tick = place if isinstance(place, int) else client.get_tick_at(queue, place)
+        tick = (
+            place if isinstance(place, int) else client.call(calls.ticks.get_tick_at(queue, place))
+        )
     return None if tick is None else measure(client, queue, info.last_tick, tick)
 
 

@@ -10,6 +10,7 @@ import click
 from psycopg.errors import UndefinedTable
 from psycopg.rows import dict_row
 
+from pgqpy import calls
 from pgqpy.cli import complete, queries
 from pgqpy.cli.moments import parse_timedelta
 from pgqpy.cli.options import Target, connected
@@ -94,7 +95,9 @@ def set_policy(
         raise click.UsageError("detach needs --after or --size")
     with target.client() as client:
         queries.consumer_info(client, queue, name)
-        changed = client.set_stall_policy(queue, name, policy, after=after, size=size)
+        changed = client.call(
+            calls.stalled.set_stall_policy(queue, name, policy, after=after, size=size)
+        )
     text = policy_as_text(policy, after, size)
     click.echo(f"{name} on {queue}: {text}{'' if changed else ' already'}", err=True)
 
@@ -117,7 +120,9 @@ def reattach(target: Target, queue: str, name: str, *, from_earliest: bool) -> N
     with target.client() as client:
         queries.consumer_info(client, queue, name)
         try:
-            done = client.reattach_consumer(queue, name, from_earliest=from_earliest)
+            done = client.call(
+                calls.stalled.reattach_consumer(queue, name, from_earliest=from_earliest)
+            )
         except RangeExpired as exc:
             raise click.ClickException(str(exc)) from exc
         pending = queries.consumer_info(client, queue, name).pending_events

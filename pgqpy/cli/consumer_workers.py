@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgqpy import calls
 from pgqpy.cli.failures import FAILED, USAGE
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.signals import STOP_SIGNALS
@@ -207,7 +208,7 @@ def _check_mode(client: Client, consumer: BaseConsumer) -> None:
     """Refuse a consumer that runs in the other mode; the extension pgq has none."""
     queue, name = consumer.queue, consumer.name
     with suppress(SchemaMissing):
-        mode = client.get_worker_info(queue, name)[0].mode
+        mode = client.call(calls.admin.get_worker_info(queue, name))[0].mode
         wanted = "shared" if consumer.shared else "plain" if consumer.lanes is None else "lanes"
         if mode in (None, wanted):
             return

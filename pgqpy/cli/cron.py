@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pgqpy import calls
 from pgqpy.cli import complete
 from pgqpy.cli.options import Target, connected, json_option
 from pgqpy.cli.output import as_text, show_rows
@@ -149,7 +150,7 @@ def pause(target: Target, name: str) -> None:
     Example: pgqpy cron pause report
     """
     with target.client() as client:
-        done = client.pause_cron(name)
+        done = client.call(calls.cron.pause_cron(name))
     was = f"cron entry {name} is paused already: nothing changed"
     click.echo(f"paused cron entry {name}" if done else was, err=True)
 
@@ -163,7 +164,7 @@ def resume(target: Target, name: str) -> None:
     Example: pgqpy cron resume report
     """
     with target.client() as client:
-        done = client.resume_cron(name)
+        done = client.call(calls.cron.resume_cron(name))
     was = f"cron entry {name} is not paused: nothing changed"
     click.echo(f"resumed cron entry {name}" if done else was, err=True)
 
@@ -177,4 +178,4 @@ def run(target: Target, name: str) -> None:
     Example: pgqpy cron run report
     """
     with target.client() as client:
-        click.echo(client.run_cron(name))
+        click.echo(client.call(calls.cron.run_cron(name)))

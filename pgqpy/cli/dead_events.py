@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from pgqpy import calls
 from pgqpy.cli import complete, queries
 from pgqpy.cli.moments import parse_moment, to_time
 from pgqpy.cli.options import Target, connected, json_option, limit_option
@@ -95,7 +96,9 @@ def dead(
         filters = _filters(queries.server_time(client), wanted)
         filters["limit"] = limit if group else limit + 1
         if group:
-            counts = client.get_dead_event_counts(queue, consumer, **filters)
+            counts = client.call(
+                calls.dead_events.get_dead_event_counts(queue, consumer, **filters)
+            )
             show_rows([found._asdict() for found in counts], GROUPS, as_json=as_json)
             return
         events = client.get_dead_events(queue, consumer, **filters)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgqpy import archive, browse, tick_ranges
+from pgqpy import archive, browse, calls, tick_ranges
 from pgqpy.cli.output import as_text
 from pgqpy.errors import InvalidArgument, NotFound, RangeExpired
 
@@ -73,7 +73,7 @@ def _start(client: Client, queue: str, joined: JoinedArchive, since: datetime | 
     """Return the tick after which all wanted events come, as far as they still exist."""
     if since is None:
         return min(joined.first, joined.first_live)
-    found = client.get_tick_at(queue, since)
+    found = client.call(calls.ticks.get_tick_at(queue, since))
     return _archived_start(joined, since) if found is None else found
 
 

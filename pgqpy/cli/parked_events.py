@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgqpy import calls
 from pgqpy.cli import complete, queries
 from pgqpy.cli.options import Target, connected, json_option, limit_option
 from pgqpy.cli.output import show_rows
@@ -66,9 +67,9 @@ def parked(
     with target.client() as client:
         queries.consumer_info(client, queue, consumer)
         if retry:
-            click.echo(client.retry_parked(queue, consumer, keys or None))
+            click.echo(client.call(calls.parked.retry_parked(queue, consumer, keys or None)))
         elif delete:
-            click.echo(len(client.delete_parked(queue, consumer, keys)))
+            click.echo(len(client.call(calls.parked.delete_parked(queue, consumer, keys))))
         else:
             _show(client, queue, consumer, keys, limit, as_json=as_json)
 
@@ -82,7 +83,7 @@ def _show(
     *,
     as_json: bool,
 ) -> None:
-    found = client.get_parked(queue, consumer, keys or None, limit=limit + 1)
+    found = client.call(calls.parked.get_parked(queue, consumer, keys or None, limit=limit + 1))
     show_rows([each._asdict() for each in found[:limit]], COLUMNS, as_json=as_json)
     if len(found) > limit:
         click.echo(f"only the first {limit}: --limit shows more", err=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import dict_row
 
+from pgqpy import calls
 from pgqpy.errors import ConsumerNotFound, QueueNotFound, SchemaMissing
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ def queue_details(client: Client, name: str) -> dict[str, Any]:
     with client.connection.cursor(row_factory=dict_row) as cursor:
         info |= cursor.execute(SETTINGS, [name]).fetchone() or {}
     with suppress(SchemaMissing):  # by the extension pgq
-        for found in client.get_queue_metrics(name):
+        for found in client.call(calls.admin.get_queue_metrics(name)):
             info |= found._asdict()
-        for counted in client.get_delayed_counts(None):
+        for counted in client.call(calls.delayed.get_delayed_counts(None)):
             if counted.queue_name == name:
                 info["delayed_events"] = counted.delayed_events
     return info
@@ -68,7 +69,7 @@ def consumers(client: Client, queue: str | None = None) -> list[ConsumerInfo]:
     """Return the consumers of one queue, or of all, without subconsumers: these are workers."""
     infos = client.get_consumer_info(queue)
     try:
-        workers = client.get_worker_info(queue)
+        workers = client.call(calls.admin.get_worker_info(queue))
     except SchemaMissing:  # by the extension pgq
         return infos
     names = {each[:2] for each in workers if each.worker is None}

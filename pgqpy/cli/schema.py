@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import psycopg
 
-from pgqpy import Client, DatabaseRestored, PgqError
+from pgqpy import Client, DatabaseRestored, PgqError, calls
 from pgqpy import install as installer
 from pgqpy.cli import complete, queries
 from pgqpy.cli.failures import explain
@@ -152,7 +152,7 @@ def _refuses_to_tick(client: Client, info: QueueInfo) -> bool | None:
             if info.queue_ticker_paused:
                 client.set_queue_config(name, "ticker_paused", "false")
             if info.queue_external_ticker:
-                last = client.get_tick_info(name, info.last_tick_id)[-1]
+                last = client.call(calls.ticks.get_tick_info(name, info.last_tick_id))[-1]
                 client.ticker(name, last.tick_id + 1, last.tick_time, last.tick_event_seq)
             else:
                 client.tick_queue(name)
@@ -170,7 +170,7 @@ def _refuses_to_tick(client: Client, info: QueueInfo) -> bool | None:
 def _repair_queue(client: Client, name: str) -> bool:
     """Repair one queue; say whether that succeeded. A failure does not stop the others."""
     try:
-        kept = client.repair_queue(name)
+        kept = client.call(calls.admin.repair_queue(name))
     except (PgqError, psycopg.Error) as exc:
         if client.connection.closed:
             raise

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from psycopg.errors import LockNotAvailable
 
+from pgqpy import calls
 from pgqpy.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -64,15 +65,19 @@ def number(form: Form, name: str) -> int:
 
 
 def _pause_cron(client: Client, form: Form) -> str:
-    return "paused" if client.pause_cron(field(form, "name")) else "it was paused"
+    return "paused" if client.call(calls.cron.pause_cron(field(form, "name"))) else "it was paused"
 
 
 def _resume_cron(client: Client, form: Form) -> str:
-    return "resumed" if client.resume_cron(field(form, "name")) else "it was not paused"
+    return (
+        "resumed"
+        if client.call(calls.cron.resume_cron(field(form, "name")))
+        else "it was not paused"
+    )
 
 
 def _run_cron(client: Client, form: Form) -> str:
-    return f"inserted event {client.run_cron(field(form, 'name'))}"
+    return f"inserted event {client.call(calls.cron.run_cron(field(form, 'name')))}"
 
 
 def _insert_event(client: Client, form: Form) -> str:
@@ -91,7 +96,7 @@ def _set_queue(client: Client, form: Form) -> str:
 
 def _retry_parked(client: Client, form: Form) -> str:
     queue, consumer = field(form, "queue"), field(form, "consumer")
-    count = client.retry_parked(queue, consumer)
+    count = client.call(calls.parked.retry_parked(queue, consumer))
     return f"{count} key(s) are due now"
 
 

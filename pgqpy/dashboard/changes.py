@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
+from pgqpy import calls
 from pgqpy.dashboard.actions import ACTIONS, DEAD, FUNCTIONS, Action, field, noted
 from pgqpy.dashboard.database import Database, allowed_functions
 from pgqpy.dashboard.jobs import Job, Jobs
@@ -94,9 +95,13 @@ class Changes:
 
         def note(asked: Asked) -> Job:
             client = asked.client
-            client.get_dead_event_bounds(queue, consumer)  # it checks the names
+            client.call(
+                calls.dead_events.get_dead_event_bounds(queue, consumer)
+            )  # it checks the names
             ((now,),) = client.connection.execute(NOW).fetchall()
-            change = client.begin_change(name, queue, consumer, wanted, user=user)
+            change = client.call(
+                calls.history.begin_change(name, queue, consumer, wanted, user=user)
+            )
             return Job(
                 change, DEAD[name], queue, consumer, form.get("type"), form.get("error"), now
             )
@@ -109,13 +114,13 @@ def _make(client: Client, name: str, action: Action, form: Form, asker: Asker) -
     user = asker.login.name if asker.login else None
     arguments: dict[str, Any] = noted(form, action.noted)
     names = (form.get("queue") or None, form.get("consumer") or None)
-    change = client.begin_change(name, *names, arguments, user=user)
+    change = client.call(calls.history.begin_change(name, *names, arguments, user=user))
     try:
         outcome = action.run(client, form)
     except Exception as exc:
-        client.end_change(change, f"failed: {describe(exc)}")
+        client.call(calls.history.end_change(change, f"failed: {describe(exc)}"))
         raise
-    client.end_change(change, outcome)
+    client.call(calls.history.end_change(change, outcome))
     return outcome
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pgqpy import calls
 from pgqpy.errors import InvalidArgument
 from pgqpy.texts import describe
 
@@ -88,7 +89,9 @@ class Jobs:
         finally:
             self.current = None
         try:
-            await self._database.run(lambda asked: asked.client.end_change(job.change, outcome))
+            await self._database.run(
+                lambda asked: asked.client.call(calls.history.end_change(job.change, outcome))
+            )
         except Exception as exc:  # noqa: BLE001  # as above
             logger.error("the end of change %s is not noted: %s", job.change, describe(exc))  # noqa: TRY400  # one line
         self._database.close()  # maybe nobody looks any more

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pgqpy import calls
 from pgqpy.dashboard.charts import SPAN, Chart, charts
 from pgqpy.errors import InvalidArgument
 
@@ -55,7 +56,8 @@ class View:
         """Return the charts; none for the part that follows the snapshots, which keeps them."""
         if not (self.whole and self.rights.history):
             return []
-        return charts(self.client.get_history(queue, self.now - SPAN, consumer), self.now)
+        points = self.client.call(calls.history.get_history(queue, self.now - SPAN, consumer))
+        return charts(points, self.now)
 
     def needed(self, name: str) -> str:
         """Return a parameter; InvalidArgument if it is missing."""

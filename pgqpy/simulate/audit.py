@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pgqpy import calls
 from pgqpy.simulate.history import Content, Stored
 from pgqpy.simulate.names import AUDIT, CONSUMER, QUEUE
 
@@ -28,7 +29,7 @@ class Audit:
 
     def read(self) -> None:
         """Read up to the last tick. A range of ticks is the same whenever it is read."""
-        for tick in self._client.get_tick_info(QUEUE, self._tick):
+        for tick in self._client.call(calls.ticks.get_tick_info(QUEUE, self._tick)):
             if tick.tick_id > self._tick:
                 for event in self._client.get_tick_events(QUEUE, self._tick, tick.tick_id):
                     self.events.append(Stored(tick.tick_id, event.id, _content(event)))

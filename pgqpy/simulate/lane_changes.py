@@ -6,6 +6,7 @@ import random
 import time
 from typing import TYPE_CHECKING
 
+from pgqpy import calls
 from pgqpy.errors import ConsumerNotFound, WrongMode
 from pgqpy.simulate.names import CONSUMER, QUEUE
 
@@ -50,7 +51,7 @@ class LaneChanges:
             others = [n for n in range(1, (self._options.lanes or 1) + 1) if n != self._number]
             self._number = self._rng.choice(others)
             try:
-                self._client.set_lanes(QUEUE, CONSUMER, self._number, "extra1")
+                self._client.call(calls.lanes.set_lanes(QUEUE, CONSUMER, self._number, "extra1"))
             except (ConsumerNotFound, WrongMode):
                 self._next = now + self._options.change_every  # no worker has begun yet
             else:

@@ -14,6 +14,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from pgqpy import calls
 from pgqpy.client import connect_as_tool
 from pgqpy.errors import ConnectionFailed, SchemaMissing
 
@@ -104,12 +105,7 @@ def _may_pass(error: BaseException) -> bool:
 
 def check_schema(client: Client) -> None:
     """Raise SchemaMissing if the schema pgq is too old, or the extension's."""
-    version = client.schema_version()
-    if version is None:
-        raise SchemaMissing(
-            "the extension pgq in this database lacks what Spark needs: pgqpy's schema has it",
-            function="tick_event_sql",
-        )
+    version = client.call(calls.admin.schema_version())
     if version < SCHEMA_VERSION:
         raise SchemaMissing(
             f"the schema pgq in this database is version {version}, Spark needs "

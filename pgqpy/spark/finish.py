@@ -6,7 +6,7 @@ import json
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from pgqpy import tick_ranges
+from pgqpy import calls, tick_ranges
 from pgqpy.errors import ConsumerNotFound, InvalidArgument, NotFound
 from pgqpy.spark.connections import connect_planner
 from pgqpy.spark.database import Database
@@ -99,7 +99,9 @@ def _advance(database: Database, end: Offset) -> int:
                 sqlstate="PQ005",
             )
         if position.tick < end.tick:
-            client.advance_subscription(queue, end.consumer, position.tick, end.tick)
+            client.call(
+                calls.ticks.advance_subscription(queue, end.consumer, position.tick, end.tick)
+            )
         return max(position.tick, end.tick)
 
     connection = DriverConnection(database, queue, end.consumer, lambda _client: None)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from psycopg import errors
 from psycopg.rows import dict_row
 
-from pgqpy import locks
+from pgqpy import calls, locks
 from pgqpy.cluster_names import read_any_name
 from pgqpy.errors import SchemaMissing
 from pgqpy.watch.snapshot import COUNTED
@@ -102,11 +102,11 @@ def read(client: Client) -> Found:
         consumers=consumers,
         tick_seqs={(name, tick): seq for name, tick, seq in seqs},
         rotation_ages=dict(run(ROTATIONS).fetchall()),
-        counts=if_seen(lambda: client.get_consumer_counts(COUNTED)),
-        delayed=if_seen(lambda: client.get_delayed_counts(COUNTED)),
-        workers=if_seen(client.get_worker_info),
+        counts=if_seen(lambda: client.call(calls.admin.get_consumer_counts(COUNTED))),
+        delayed=if_seen(lambda: client.call(calls.delayed.get_delayed_counts(COUNTED))),
+        workers=if_seen(lambda: client.call(calls.admin.get_worker_info())),
         processes={row[:2]: row[2] for row in run(PROCESSES).fetchall()},
-        stalled=if_seen(client.get_stalled_info),
+        stalled=if_seen(lambda: client.call(calls.stalled.get_stalled_info())),
         tickers=tickers,
         skipped={name for (name,) in run(SKIPPED).fetchall()},
         has_pgqd=has_pgqd,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from pgqpy import calls
 from pgqpy.client import connect_as_tool
 from pgqpy.client.dsn import connect_parameters
 from pgqpy.client.schema_guard import check_schema
@@ -176,7 +177,7 @@ class Watcher:
         began = time.monotonic()
         if not (fully or self._sizes_clock.is_due(began)):
             return None
-        metrics = if_seen(client.get_queue_metrics) or []
+        metrics = if_seen(lambda: client.call(calls.admin.get_queue_metrics())) or []
         self._sizes = {each.queue_name: each.total_bytes for each in metrics}
         self._sizes_clock.done(began, time.monotonic())
         queues = (
@@ -214,8 +215,10 @@ def _now() -> datetime:
 
 def _newest_dead(client: Client, queue: str, consumer: str) -> DeadEvents:
     """Count the newest 10,000 dead events: a million would take a second."""
-    bounds = client.get_dead_event_bounds(queue, consumer, look=COUNTED)
+    bounds = client.call(calls.dead_events.get_dead_event_bounds(queue, consumer, look=COUNTED))
     if bounds.first_id is None:
         return DeadEvents((), more=False)
-    counts = client.get_dead_event_counts(queue, consumer, after=bounds.first_id - 1)
+    counts = client.call(
+        calls.dead_events.get_dead_event_counts(queue, consumer, after=bounds.first_id - 1)
+    )
     return DeadEvents(tuple(counts), more=bounds.has_more)

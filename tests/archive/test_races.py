@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pgqpy
+from pgqpy import calls
 from pgqpy.archive import ArchiveMismatch
 from tests.archive import gated
 from tests.archive.test_crash import WAITS, start
@@ -99,7 +100,7 @@ def test_it_is_detached(shop: Shop, storing: Callable[[int], Any]) -> None:
         shop.client.connection.execute(DETACH)
     with pytest.raises(pgqpy.ConsumerDetached):
         shop.run()
-    shop.client.reattach_consumer("orders", "archive")
+    shop.client.call(calls.stalled.reattach_consumer("orders", "archive"))
     shop.insert("c")
     shop.run()
     assert shop.is_whole()
@@ -117,7 +118,7 @@ def test_the_queue_is_dropped_and_created_again(shop: Shop, storing: Callable[[i
 
 def test_the_queue_is_repaired(shop: Shop, storing: Callable[[int], Any]) -> None:
     with storing(0):
-        shop.client.repair_queue("orders")
+        shop.client.call(calls.admin.repair_queue("orders"))
     shop.insert("c")
     shop.run()
     assert shop.archived() == ["a", "b", "c"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pgqpy
+from pgqpy import calls
 from pgqpy.archive import ArchiveDamaged, ArchiveMismatch
 from pgqpy.archive.files import COLUMNS, find_archive, list_archives, open_file
 from pgqpy.archive.read import ArchiveSelection, choose_files, read_batches, read_events
@@ -31,7 +32,9 @@ def test_tick_of_each_event_is_the_first_one_that_sees_it(shop: Shop) -> None:
     for data in "abc":
         shop.insert(data, data * 2)
     shop.run()
-    (first, *later, last) = [tick.tick_id for tick in shop.client.get_tick_info("orders")]
+    (first, *later, last) = [
+        tick.tick_id for tick in shop.client.call(calls.ticks.get_tick_info("orders"))
+    ]
     for after, up_to in [(first, later[0]), (later[0], later[1]), (later[1], last), (first, last)]:
         live = [event.data for event in shop.client.get_tick_events("orders", after, up_to)]
         assert shop.archived(ArchiveSelection(after=after, up_to=up_to)) == live

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
+from pgqpy import calls
 from pgqpy.archive import replay, spool
 from pgqpy.cli.app import app
 from pgqpy.cli.archive_replay import SECRET
@@ -62,7 +63,7 @@ def error(shop: Shop, *options: str) -> str:
 
 def take(shop: Shop, consumer: str = "billing") -> list[str | None]:
     """Take all that there is, with what is due again."""
-    while shop.client.maint_retry_events():
+    while shop.client.call(calls.maintain.maint_retry_events()):
         pass
     shop.tick()
     found = []

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 import pgqpy
+from pgqpy import calls
 from pgqpy.archive import ArchiveMismatch
 from pgqpy.install import install
 from tests.archive import gated
@@ -80,7 +81,7 @@ def test_a_restored_queue_goes_on_with_its_archive_when_told_so(tmp_path: Path) 
                 new.run()
             with pytest.raises(pgqpy.DatabaseRestored):
                 new.run(adopt=True)
-            new.client.repair_queue("orders")
+            new.client.call(calls.admin.repair_queue("orders"))
             new.insert("c")
             new.run(adopt=True)
             assert new.archived() == ["a", "b", "c"]

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from pgqpy import calls
 from pgqpy.archive import ArchiveDamaged
 from pgqpy.archive.errors import StoreFailed
 from pgqpy.archive.read import read_events
@@ -169,7 +170,7 @@ def test_the_consumer_stays_if_the_store_did_not_keep_the_file(shop: Shop) -> No
     name = shop.client.connection.info.dbname
     shop.location = f"forgetful://{name}"
     shop.insert("a")
-    before = shop.client.get_tick_info("orders")[0].tick_id
+    before = shop.client.call(calls.ticks.get_tick_info("orders"))[0].tick_id
     with pytest.raises(ArchiveDamaged, match="not stored as it was written"):
         shop.run()
     assert shop.position == before

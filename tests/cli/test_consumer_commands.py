@@ -7,6 +7,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import pgqpy
+from pgqpy import calls
 from tests.cli.support import Connect, Connection, Run, RunJson, failed_with
 
 GUEST = f"pgqpy_test_reader_{os.getpid()}"  # roles belong to the whole cluster
@@ -201,6 +202,6 @@ def set_one_aside_and_one_dead(client: pgqpy.Client) -> None:
     batch = client.next_batch("orders", "billing")
     assert batch
     later, bad = client.get_batch_events(batch)
-    client.event_retry_many(batch, [(later, 3600)])
+    client.call(calls.consume.event_retry_many(batch, [(later, 3600)]))
     client.event_dead(batch, [(bad, "cannot be read")])
     client.finish_batch(batch)

@@ -10,6 +10,7 @@ import structlog
 from structlog.testing import capture_logs
 
 import pgqpy
+from pgqpy import calls
 from pgqpy.ticker.logs import Report
 from pgqpy.ticker.maintenance import maint
 from pgqpy.ticker.metrics import (
@@ -59,7 +60,7 @@ def said(client: pgqpy.Client) -> Callable[[], str]:
     def read() -> str:
         with capture_logs() as lines:
             report.log = structlog.get_logger()
-            report.stalled(client.get_stalled_info())
+            report.stalled(client.call(calls.stalled.get_stalled_info()))
         return " ".join(map(str, lines))
 
     return read
@@ -101,7 +102,7 @@ def test_consumer_is_named_then_detached_and_goes_on(
     assert run("consumer", "set-policy", *NAMES, "detach", "--after", "1d").exit_code == 0
     assert _fields(run)["stall_policy"] == "detach after 1 d"
     assert _fields(run)["detached"] == "no"
-    assert client.get_stalled_info()[0].exceeded
+    assert client.call(calls.stalled.get_stalled_info())[0].exceeded
     assert maint(client).failures == []
     assert "consumer detached" in said()
     assert read_gauges(client)[DETACHED] == {NAMES: 1}
@@ -114,7 +115,7 @@ def test_consumer_is_named_then_detached_and_goes_on(
         86400,
         None,
     )
-    since = client.get_stalled_info()[0].detached
+    since = client.call(calls.stalled.get_stalled_info())[0].detached
     assert datetime.fromisoformat(shown["detached"]) == since
     assert _fields(run)["detached"].startswith("20")
     assert "position" not in found
@@ -156,4 +157,4 @@ def test_bad_limits_are_refused(run: Run, client: pgqpy.Client) -> None:
     other = ("consumer", "set-policy", "orders", "other", "warn")
     assert failed_with(run(*other), 1, "other")
     with pytest.raises(pgqpy.InvalidArgument):
-        client.set_stall_policy(*NAMES, "detach")
+        client.call(calls.stalled.set_stall_policy(*NAMES, "detach"))

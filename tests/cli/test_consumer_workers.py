@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from pgqpy import calls
 from pgqpy.cli import consumer_workers
 from pgqpy.cli.consumer_workers import Supervisor
 from tests.cli.support import Module, Run, Start, failed_with
@@ -292,6 +293,6 @@ def test_what_every_worker_would_fail_for_is_reported_once(
 ) -> None:
     client.create_queue("orders")
     client.register_consumer("orders", "billing")
-    client.set_consumer_mode("orders", "billing", mode)
+    client.call(calls.share.set_consumer_mode("orders", "billing", mode))
     refused = run("consumer", "run", f"{module(text)}:Billing", "--workers", number)
     assert failed_with(refused, 1, *words)

@@ -9,6 +9,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import pgqpy
+from pgqpy import calls
 from tests.cli.support import Connect, Connection, Examine, Run, failed_with
 
 GUEST = f"pgqpy_test_guest_{os.getpid()}"  # roles belong to the whole cluster
@@ -73,7 +74,7 @@ def test_stage_that_nobody_commits(
 ) -> None:
     client.create_queue("orders")
     with client.transaction():
-        client.open_stage("orders", "Joe's")
+        client.call(calls.produce.open_stage("orders", "Joe's"))
     assert "stage" not in examine()[1]
     connection.execute("update pgq.stage set stage_time = now() - interval '3 hours'")
     worst = examine()[1]
@@ -200,7 +201,7 @@ def test_retry_queue_overdue_and_dead_events(
     batch = client.next_batch("orders", "billing")
     assert batch
     later, never = client.get_batch_events(batch)
-    client.event_retry_many(batch, [(later, 0)])
+    client.call(calls.consume.event_retry_many(batch, [(later, 0)]))
     client.event_dead(batch, [(never, "bad")])
     connection.execute("update pgq.retry_queue set ev_retry_after = now() - interval '1 hour'")
     code, worst = examine()
@@ -251,7 +252,11 @@ def test_many_events_that_fail_again_and_again(
     client.tick_queue("orders")
     batch = client.next_batch("orders", "billing")
     assert batch
-    client.event_retry_many(batch, [(event, 60) for event in client.get_batch_events(batch)])
+    client.call(
+        calls.consume.event_retry_many(
+            batch, [(event, 60) for event in client.get_batch_events(batch)]
+        )
+    )
     assert "retry" not in examine()[1]
     connection.execute("update pgq.retry_queue set ev_retry = 5")
     code, worst = examine()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import pgqpy
+from pgqpy import calls
 from tests.cli.support import Connect, Connection, Examine
 
 Take = Callable[[int], str]
@@ -24,7 +25,7 @@ def sessions(client: pgqpy.Client, connect: Connect) -> dict[int, Connection]:
     """The sessions of two runs of a consumer with two lanes, and events for both."""
     client.create_queue("orders")
     client.register_consumer("orders", "billing")
-    client.set_lanes("orders", "billing", 2, "extra1")
+    client.call(calls.lanes.set_lanes("orders", "billing", 2, "extra1"))
     made = {number: connect() for number in (1, 2)}
     for number, session in made.items():
         session.execute(LOCK, [f"app1:{number}:x"])
@@ -145,7 +146,7 @@ def test_a_change_of_lanes_that_does_not_go_on_is_told(
 ) -> None:
     take(1)
     sessions[1].execute("select pgq.finish_batch(pos_batch) from pgq.position where pos_batch > 0")
-    client.set_lanes("orders", "billing", 3, "extra1")
+    client.call(calls.lanes.set_lanes("orders", "billing", 3, "extra1"))
     _, worst = examine()
     assert "lane" not in worst
     client.connection.execute("update pgq.position set pos_moved = now() - interval '16 minutes'")

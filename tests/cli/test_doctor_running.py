@@ -9,6 +9,7 @@ import pytest
 from psycopg import sql
 
 import pgqpy
+from pgqpy import calls
 from tests.cli.support import Connect, Connection, Examine, Run, RunJson
 
 VISITOR = f"pgqpy_test_visitor_{os.getpid()}"  # roles belong to the whole cluster
@@ -90,7 +91,7 @@ def test_a_stream_that_nobody_runs_is_a_failure_and_an_archive_between_two_runs_
     examine: Examine, client: pgqpy.Client, connection: Connection
 ) -> None:
     (tick,) = connection.execute("select min(tick_id) from pgq.tick").fetchone() or (0,)
-    client.advance_subscription("orders", "billing", tick, tick)
+    client.call(calls.ticks.advance_subscription("orders", "billing", tick, tick))
     age(connection, "16 minutes")
     worst = examine()[1]
     assert worst["running"][0] == "fail"  # a stream

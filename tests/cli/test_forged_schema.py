@@ -21,7 +21,7 @@ from pgqpy.spark.connections import connect_planner
 from pgqpy.spark.database import Database
 from pgqpy.spark.source.arrow_session import open_with_retries
 from tests.cli.support import Connection, Run, failed_with
-from tests.support.forged import FORGER, calls, forged_database
+from tests.support.forged import FORGER, forged_database, trapped
 from tests.support.servers import Server
 
 REFUSED = (f"the schema pgq belongs to role {FORGER}", "drop the schema")
@@ -43,7 +43,7 @@ def dsn(module_dsn: str) -> str:
 @pytest.fixture
 def before(connection: Connection) -> int:
     """Return how often the forger's functions were called before the test."""
-    return calls(connection)
+    return trapped(connection)
 
 
 def test_the_trap_springs_in_a_client_of_an_application(
@@ -51,7 +51,7 @@ def test_the_trap_springs_in_a_client_of_an_application(
 ) -> None:
     with pgqpy.connect(dsn) as client, pytest.raises(pgqpy.PgqError, match="rights of postgres"):
         client.get_queue_info()
-    assert calls(connection) == before + 1
+    assert trapped(connection) == before + 1
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -107,7 +107,7 @@ def test_a_command_of_a_superuser(
     run: Run, connection: Connection, before: int, command: str
 ) -> None:
     assert failed_with(run(*command.split()), 1, *REFUSED)
-    assert calls(connection) == before
+    assert trapped(connection) == before
 
 
 def test_commands_that_say_more(run: Run, connection: Connection, before: int) -> None:
@@ -121,7 +121,7 @@ def test_commands_that_say_more(run: Run, connection: Connection, before: int) -
         assert words in said(run("ticker", "status"))
     assert "if pgqpy_test_forger installed pgqpy" in said(run("schema", "upgrade"))
     assert "belongs to role" in said(run("schema", "uninstall", "--force"))
-    assert calls(connection) == before
+    assert trapped(connection) == before
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_command_of_anybody_else(
         assert failed_with(run("--dsn", place, "queue", "list"), 1, *REFUSED)
     finally:
         connection.execute("drop role pgqpy_test_ticker")
-    assert calls(connection) == before
+    assert trapped(connection) == before
 
 
 class Plain(Consumer):
@@ -175,4 +175,4 @@ def test_what_runs_for_long(
     with pytest.raises(pgqpy.SchemaRefused, match="drop the schema") as caught:
         start(dsn)
     assert (caught.value.object, caught.value.owner) == ("schema pgq", FORGER)
-    assert calls(connection) == before
+    assert trapped(connection) == before

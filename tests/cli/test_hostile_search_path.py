@@ -9,11 +9,12 @@ import psycopg
 import pytest
 
 import pgqpy
+from pgqpy import calls
 from pgqpy.consumers import Consumer, Retry
 from tests.cli.support import Connection, Run
 from tests.cli.test_help import COMMANDS
 from tests.support.databases import new_database
-from tests.support.hostile import calls, lay_trap
+from tests.support.hostile import lay_trap, trapped
 from tests.support.servers import Server
 
 
@@ -39,7 +40,7 @@ def dsn(module_dsn: str) -> str:
 @pytest.fixture
 def before(connection: Connection) -> int:
     """Return how often the trap was sprung before the test."""
-    return calls(connection)
+    return trapped(connection)
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def _event(dsn: str) -> None:
 
 def test_the_trap_springs_where_a_session_is_not_ours(connection: Connection, before: int) -> None:
     connection.execute("select now() > '2000-01-01' and 1 = length('x')")
-    assert calls(connection) > before + 2
+    assert trapped(connection) > before + 2
 
 
 ARGUMENTS = {  # of the commands that need some; they run in alphabetical order
@@ -108,15 +109,15 @@ def test_no_command_calls_a_function_of_another_schema(
 ) -> None:
     for command in sorted(set(COMMANDS) - set(ELSEWHERE)):
         with subtests.test(command):
-            before = calls(connection)
+            before = trapped(connection)
             result = run(*command.split(), *ARGUMENTS.get(command, "").split())
             assert result.exit_code != 2, result.output
-            assert calls(connection) == before, result.output
+            assert trapped(connection) == before, result.output
 
 
 @pytest.mark.usefixtures("_event")
 def test_an_archive_that_is_read_again(run: Run, connection: Connection) -> None:
-    before = calls(connection)
+    before = trapped(connection)
     for command in (
         "archive run --queue orders --to memory://again --consumer again",
         "event peek orders --archive memory://again --since 1h --type t*",
@@ -124,7 +125,7 @@ def test_an_archive_that_is_read_again(run: Run, connection: Connection) -> None
     ):
         done = run(*command.split())
         assert done.exit_code == 0, done.output
-    assert calls(connection) == before
+    assert trapped(connection) == before
 
 
 @pytest.mark.usefixtures("_event")
@@ -137,7 +138,7 @@ def test_a_consumer(dsn: str, connection: Connection, before: int) -> None:
             self.stop()
 
     Once(dsn).run()
-    assert calls(connection) == before
+    assert trapped(connection) == before
 
 
 @pytest.mark.usefixtures("_event")
@@ -159,7 +160,7 @@ def test_a_consumer_whose_handlers_have_the_search_path_of_the_database(
 
     Once(dsn).run()
     assert paths == [("hostile, pg_catalog, public",)] * 2
-    assert calls(connection) == before
+    assert trapped(connection) == before
 
 
 def test_the_calls_of_a_client(dsn: str, connection: Connection, before: int) -> None:
@@ -171,7 +172,7 @@ def test_the_calls_of_a_client(dsn: str, connection: Connection, before: int) ->
         client.insert_event("orders", "test", "data", dedup_key="k", dedup_for=60)
         client.cancel_event("orders", [client.insert_event("orders", "test", "later", delay=60)])
         client.insert_events("orders", [("test", "later")], delay=60)
-        client.get_queue_metrics()
+        client.call(calls.admin.get_queue_metrics())
         client.tick_queue("orders")
         batch = client.next_batch("orders", "client")
         assert batch is not None
@@ -179,10 +180,10 @@ def test_the_calls_of_a_client(dsn: str, connection: Connection, before: int) ->
         with client.transaction():
             assert list(client.get_batch_events(batch, fetch_size=2)) == events
         client.event_retry(batch, events[0], 1)
-        client.event_retry_many(batch, [(events[1], 1)])
+        client.call(calls.consume.event_retry_many(batch, [(events[1], 1)]))
         client.event_dead(batch, [(events[2], "reason")])
         client.get_dead_events("orders", "client")
         client.get_consumer_info("orders", "client")
         client.finish_batch(batch)
         client.unregister_consumer("orders", "client")
-    assert calls(connection) == before
+    assert trapped(connection) == before

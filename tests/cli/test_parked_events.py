@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 import pgqpy
+from pgqpy import calls
 from pgqpy.calls import parked
 from pgqpy.records import Failure
 from tests.cli.support import Connection, Examine, Run, RunJson, failed_with
@@ -75,7 +76,7 @@ def test_failed_events_are_retried_now_or_deleted(
     assert run("event", "parked", *WHERE, "a", "--retry").stdout == "1\n"
     assert run("event", "parked", *WHERE, "--retry", "--all").stdout == "1\n"
     assert run("event", "parked", *WHERE, "a", "b", "nope", "--delete").stdout == "2\n"
-    (left,) = client.get_parked(*WHERE)
+    (left,) = client.call(calls.parked.get_parked(*WHERE))
     assert (left.ev_id, left.park_error, left.events) == (waiting[1], None, 2)
 
 
@@ -104,11 +105,11 @@ def test_parked_events_are_counted(
     run_json: RunJson, client: pgqpy.Client, examine: Examine, waiting: list[int]
 ) -> None:
     assert waiting
-    (counts,) = client.get_consumer_counts()
+    (counts,) = client.call(calls.admin.get_consumer_counts())
     assert counts[2:6] == (0, 0, 4, 2)
     assert counts.parked_for is not None
     assert timedelta(0) < counts.parked_for < HOUR
-    assert client.get_consumer_counts(1)[0][4:6] == (1, 1)
+    assert client.call(calls.admin.get_consumer_counts(1))[0][4:6] == (1, 1)
     assert run_json("consumer", "show", *WHERE)["parked_events"] == 4
     _, findings = examine()
     assert findings["parked"][0] == "warn"

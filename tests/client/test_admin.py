@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pgqpy import InvalidArgument, QueueInUse, QueueNotFound
+from pgqpy import InvalidArgument, QueueInUse, QueueNotFound, calls
 from pgqpy.records import ConsumerInfo, QueueInfo
 from tests.client.either import sql
 from tests.support.sqlstates import refused
@@ -44,9 +44,9 @@ async def _expect_delivery(either: Any, name: str) -> None:
 
 
 async def test_a_newer_schema_is_no_obstacle(orders: Any) -> None:
-    version = await orders.schema_version()
+    version = await orders.call(calls.admin.schema_version())
     await sql(orders, "update pgq.installation set version = version + 1")
-    assert await orders.schema_version() == version + 1
+    assert await orders.call(calls.admin.schema_version()) == version + 1
     await orders.insert_event("orders", "t", "single")
     await orders.insert_events("orders", [("t", "bulk")])
     await orders.tick_queue("orders")
@@ -143,13 +143,13 @@ async def test_open_batch_and_pending_events_show(orders: Any) -> None:
 
 async def test_repair_leaves_a_sound_queue_sound(orders: Any) -> None:
     await orders.insert_event("orders", "t", "d")
-    await orders.repair_queue("orders")
+    await orders.call(calls.admin.repair_queue("orders"))
     await orders.tick_queue("orders")
     batch = await orders.next_batch("orders", "billing")
     assert [event.data async for event in orders.get_batch_events(batch)] == ["d"]
     with pytest.raises(QueueNotFound):
-        await orders.repair_queue("nope")
+        await orders.call(calls.admin.repair_queue("nope"))
 
 
 async def test_schema_has_a_version(either: Any) -> None:
-    assert await either.schema_version() >= 1
+    assert await either.call(calls.admin.schema_version()) >= 1

@@ -13,7 +13,7 @@ import pytest
 from psycopg.errors import InFailedSqlTransaction, UniqueViolation
 
 import pgqpy
-from pgqpy import InvalidEvent, QueueNotFound
+from pgqpy import InvalidEvent, QueueNotFound, calls
 from tests.client.test_transactions import turn
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ async def test_messages_are_not_done_after_their_transaction_was_rolled_back(
 
 OVERTAKEN: dict[str, Callable[[pgqpy.Client], object]] = {
     "insert_event": lambda client: client.insert_event("orders", "e", None),
-    "open_stage": lambda client: client.open_stage("orders", "writer"),
+    "open_stage": lambda client: client.call(calls.produce.open_stage("orders", "writer")),
     "get_tick_events": lambda client: list(client.get_tick_events("orders", 1, 2)),
     "get_batch_events": lambda client: list(client.get_batch_events(1, fetch_size=1)),
 }

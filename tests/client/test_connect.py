@@ -12,7 +12,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import pgqpy
-from pgqpy import ConnectionFailed, SchemaMissing
+from pgqpy import ConnectionFailed, SchemaMissing, calls
 
 AWAITED = """
     select pid from pg_locks where mode = 'AccessExclusiveLock' and relation < 16384
@@ -229,9 +229,9 @@ def test_the_encoding_is_utf8_whatever_else_is_named(
         lambda client: client.next_batch("orders", "billing"),
         lambda client: list(client.get_batch_events(7)),
         lambda client: client.ticker(),
-        lambda client: client.schema_version(),
+        lambda client: client.call(calls.admin.schema_version()),
         lambda client: client.get_queue_info(),
-        lambda client: client.event_retry_many(7, []),
+        lambda client: client.call(calls.consume.event_retry_many(7, [])),
     ],
 )
 def test_database_without_the_schema_says_what_to_do(empty_dsn: str, call: Any) -> None:
@@ -247,9 +247,9 @@ def test_schema_that_comes_later_is_noticed(empty_dsn: str) -> None:
 
     with pgqpy.connect(empty_dsn) as client:
         with pytest.raises(SchemaMissing):
-            client.schema_version()
+            client.call(calls.admin.schema_version())
         install(client.connection)
-        assert client.schema_version()
+        assert client.call(calls.admin.schema_version())
 
 
 def test_older_schema_that_lacks_a_function_says_upgrade(

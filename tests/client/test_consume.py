@@ -17,6 +17,7 @@ from pgqpy import (
     ConsumerNotFound,
     InvalidArgument,
     QueueNotFound,
+    calls,
 )
 from pgqpy.records import BatchInfo
 from tests.client.conftest import next_batch
@@ -79,12 +80,12 @@ async def test_batch_names_itself_and_its_ticks(orders: Any) -> None:
     assert batch.prev_tick_id < batch.tick_id
     assert batch.prev_tick_time <= batch.tick_time
     assert batch.event_seq - batch.prev_event_seq == 1
-    info = await orders.get_batch_info(batch)
+    info = await orders.call(calls.consume.get_batch_info(batch))
     assert isinstance(info, BatchInfo)
     assert (info.queue_name, info.consumer_name) == ("orders", "billing")
     assert (info.prev_tick_id, info.tick_id) == (batch.prev_tick_id, batch.tick_id)
     assert info.lag >= timedelta(0)
-    assert await orders.get_batch_info(batch.id + 1) is None
+    assert await orders.call(calls.consume.get_batch_info(batch.id + 1)) is None
 
 
 async def test_unfinished_batch_is_delivered_again(orders: Any) -> None:
@@ -185,8 +186,11 @@ async def test_the_error_of_a_batch_that_never_was_names_no_holder_for_sure(orde
 
 
 async def test_what_is_no_batch_is_refused(orders: Any) -> None:
-    calls = (orders.finish_batch, orders.get_batch_info)
-    for call, bad in product(calls, ["7", 1.5, None, True, 2**63]):
+    refusing = (
+        orders.finish_batch,
+        lambda bad: orders.call(calls.consume.get_batch_info(bad)),
+    )
+    for call, bad in product(refusing, ["7", 1.5, None, True, 2**63]):
         with pytest.raises(InvalidArgument) as caught:
             await call(bad)
         assert caught.value.parameter == "batch"
@@ -199,7 +203,7 @@ async def test_event_retry_gives_it_again_with_its_count(orders: Any) -> None:
     assert await orders.event_retry(batch, event, 0) == 1
     assert await orders.event_retry(batch.id, event.id, timedelta(hours=1)) == 0
     await orders.finish_batch(batch)
-    assert await orders.maint_retry_events() == 1
+    assert await orders.call(calls.maintain.maint_retry_events()) == 1
     second = await next_batch(orders)
     (again,) = await events_of(orders, second)
     assert (again.id, again.retry, again.data) == (event_id, 1, "again")
@@ -237,7 +241,7 @@ async def test_retries_of_a_batch_that_is_gone(orders: Any) -> None:
     await orders.finish_batch(batch)
     for call in (
         lambda: orders.event_retry(batch, event, 1),
-        lambda: orders.event_retry_many(batch, [(event, 1)]),
+        lambda: orders.call(calls.consume.event_retry_many(batch, [(event, 1)])),
         lambda: orders.event_dead(batch, [(event, "why")]),
         lambda: orders.batch_retry(batch, 1),
         lambda: events_of(orders, batch),
@@ -263,7 +267,7 @@ async def test_absurd_delay_is_refused(orders: Any, after: Any) -> None:
     (event,) = await events_of(orders, batch)
     for call in (
         lambda: orders.event_retry(batch, event, after),
-        lambda: orders.event_retry_many(batch, [(event, after)]),
+        lambda: orders.call(calls.consume.event_retry_many(batch, [(event, after)])),
         lambda: orders.batch_retry(batch, after),
     ):
         with pytest.raises(InvalidArgument) as caught:
@@ -277,7 +281,7 @@ async def test_batch_retry_sets_all_aside_once(orders: Any) -> None:
     assert await orders.batch_retry(batch, 0) == 5
     assert await orders.batch_retry(batch, 10) == 0
     await orders.finish_batch(batch)
-    assert await orders.maint_retry_events() == 5
+    assert await orders.call(calls.maintain.maint_retry_events()) == 5
     again = await events_of(orders, await next_batch(orders))
     assert [(event.data, event.retry) for event in again] == [(str(i), 1) for i in range(5)]
 

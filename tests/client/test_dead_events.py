@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pgqpy import ConsumerNotFound, Event, InvalidArgument
+from pgqpy import ConsumerNotFound, Event, InvalidArgument, calls
 from pgqpy.calls.failure import LONGEST_TRACEBACK
 from pgqpy.records import ConsumerCounts, DeadEvent, Failure
 from tests.client.conftest import next_batch
@@ -24,11 +24,11 @@ async def opened(client: Any, count: int) -> tuple[Any, list[Event]]:
 async def test_many_events_are_retried_each_after_its_time(orders: Any) -> None:
     batch, events = await opened(orders, 4)
     tomorrow = datetime.now(timezone.utc) + timedelta(days=1)
-    spans = [0, 0.0, timedelta(hours=1), tomorrow]
-    assert await orders.event_retry_many(batch, zip(events, spans, strict=True)) == 4
-    assert await orders.event_retry_many(batch, [(events[0], 5)]) == 0
+    pairs: Any = zip(events, [0, 0.0, timedelta(hours=1), tomorrow], strict=True)
+    assert await orders.call(calls.consume.event_retry_many(batch, pairs)) == 4
+    assert await orders.call(calls.consume.event_retry_many(batch, [(events[0], 5)])) == 0
     await orders.finish_batch(batch)
-    assert await orders.maint_retry_events() == 2
+    assert await orders.call(calls.maintain.maint_retry_events()) == 2
     again = [event async for event in orders.get_batch_events(await next_batch(orders))]
     assert [(event.id, event.retry) for event in again] == [(e.id, 1) for e in events[:2]]
 
@@ -36,31 +36,32 @@ async def test_many_events_are_retried_each_after_its_time(orders: Any) -> None:
 async def test_what_is_set_aside_is_counted_up_to_a_limit(orders: Any) -> None:
     await orders.register_consumer("orders", "audit")
     batch, (first, *others) = await opened(orders, 4)
-    await orders.event_retry_many(batch, [(first, 60)])
+    await orders.call(calls.consume.event_retry_many(batch, [(first, 60)]))
     await orders.event_dead(batch, [(event, "bad") for event in others])
-    assert await orders.get_consumer_counts() == [
+    assert await orders.call(calls.admin.get_consumer_counts()) == [
         ConsumerCounts("orders", "audit", 0, 0),
         ConsumerCounts("orders", "billing", 1, 3),
     ]
-    assert (await orders.get_consumer_counts(2))[1][2:4] == (1, 2)
-    assert (await orders.get_consumer_counts(None))[1][2:4] == (1, 3)
+    assert (await orders.call(calls.admin.get_consumer_counts(2)))[1][2:4] == (1, 2)
+    assert (await orders.call(calls.admin.get_consumer_counts(None)))[1][2:4] == (1, 3)
     with pytest.raises(InvalidArgument):
-        await orders.get_consumer_counts(-1)
+        await orders.call(calls.admin.get_consumer_counts(-1))
 
 
 async def test_moment_that_has_passed_is_now(orders: Any) -> None:
     batch, (event,) = await opened(orders, 1)
     naive = datetime(2020, 1, 1)  # noqa: DTZ001  # naive is the system's zone, as for psycopg
-    assert await orders.event_retry_many(batch, [(event, naive)]) == 1
+    assert await orders.call(calls.consume.event_retry_many(batch, [(event, naive)])) == 1
     await orders.finish_batch(batch)
-    assert await orders.maint_retry_events() == 1
+    assert await orders.call(calls.maintain.maint_retry_events()) == 1
 
 
 async def test_never_is_no_time_to_come_back(orders: Any) -> None:
     batch, (event,) = await opened(orders, 1)
+    never: Any = None
     for call in (
-        lambda: orders.event_retry(batch, event, None),
-        lambda: orders.event_retry_many(batch, [(event, None)]),
+        lambda: orders.event_retry(batch, event, never),
+        lambda: orders.call(calls.consume.event_retry_many(batch, [(event, never)])),
         lambda: orders.batch_retry(batch, None),
     ):
         with pytest.raises(InvalidArgument) as caught:
@@ -71,7 +72,7 @@ async def test_never_is_no_time_to_come_back(orders: Any) -> None:
 
 async def test_no_retries_are_none(orders: Any) -> None:
     batch, _ = await opened(orders, 1)
-    assert await orders.event_retry_many(batch, []) == 0
+    assert await orders.call(calls.consume.event_retry_many(batch, [])) == 0
     assert await orders.event_dead(batch, []) == 0
 
 
@@ -79,7 +80,7 @@ async def test_one_foreign_event_and_none_is_retried(orders: Any) -> None:
     batch, events = await opened(orders, 2)
     foreign = events[1]._replace(id=4711)
     for call in (
-        lambda: orders.event_retry_many(batch, [(events[0], 1), (foreign, 1)]),
+        lambda: orders.call(calls.consume.event_retry_many(batch, [(events[0], 1), (foreign, 1)])),
         lambda: orders.event_dead(batch, [(events[0], "a"), (foreign, "b")]),
     ):
         with refused("PQ004") as caught:
@@ -91,8 +92,9 @@ async def test_one_foreign_event_and_none_is_retried(orders: Any) -> None:
 
 async def test_an_id_alone_is_not_enough(orders: Any) -> None:
     batch, events = await opened(orders, 1)
+    pair: Any = (events[0].id, 1)
     with pytest.raises(TypeError, match="Event is needed"):
-        await orders.event_retry_many(batch, [(events[0].id, 1)])
+        await orders.call(calls.consume.event_retry_many(batch, [pair]))
     with pytest.raises(TypeError, match="Event is needed"):
         await orders.event_dead(batch, [(events[0].id, "why")])
 
@@ -182,7 +184,7 @@ async def test_dead_events_are_revived_all_or_by_id(orders: Any) -> None:
     assert await orders.revive_dead_events("orders", "billing", []) == []
     assert await orders.revive_dead_events("orders", "billing") == [first, third]
     assert await orders.get_dead_events("orders", "billing") == []
-    assert await orders.maint_retry_events() == 3
+    assert await orders.call(calls.maintain.maint_retry_events()) == 3
     again = [event async for event in orders.get_batch_events(await next_batch(orders))]
     assert [event.id for event in again] == [event.id for event in events]
 
@@ -202,11 +204,13 @@ async def test_filters_of_dead_events_are_arguments(orders: Any) -> None:
     await orders.event_dead(batch, zip(events, errors, strict=True))
     soon = datetime.now(timezone.utc) + timedelta(hours=1)
     naive = datetime(2020, 1, 1)  # noqa: DTZ001  # naive is the system's zone, as for psycopg
-    wanted = {"type": "t", "error": "ValueError", "since": naive, "until": soon}
+    wanted: Any = {"type": "t", "error": "ValueError", "since": naive, "until": soon}
     ids = [event.id for event in events]
     found = await orders.get_dead_events("orders", "billing", ids[1:], **wanted, limit=1)
     assert [event.ev_id for event in found] == [ids[3]]
-    (count,) = await orders.get_dead_event_counts("orders", "billing", **wanted)
+    (count,) = await orders.call(
+        calls.dead_events.get_dead_event_counts("orders", "billing", **wanted)
+    )
     assert count[:3] == ("t", "ValueError", 3)
     assert await orders.revive_dead_events("orders", "billing", **wanted, limit=1) == [ids[0]]
     assert await orders.delete_dead_events("orders", "billing", **wanted, after=ids[2]) == [ids[3]]
@@ -219,25 +223,29 @@ async def test_filters_of_dead_events_are_arguments(orders: Any) -> None:
 async def test_dead_events_are_read_in_bounded_steps(orders: Any) -> None:
     batch, events = await opened(orders, 4)
     await orders.event_dead(batch, [(event, "why") for event in events])
-    bounds = await orders.get_dead_event_bounds("orders", "billing", look=3)
+    bounds = await orders.call(calls.dead_events.get_dead_event_bounds("orders", "billing", look=3))
     ids = [event.id for event in events]
     assert bounds == (ids[1], ids[3], 3, True)
     step = {"after": bounds.first_id - 1, "before": ids[3]}
     found = await orders.get_dead_events("orders", "billing", **step)
     assert [event.ev_id for event in found] == [ids[2], ids[1]]
-    (count,) = await orders.get_dead_event_counts("orders", "billing", **step)
+    (count,) = await orders.call(
+        calls.dead_events.get_dead_event_counts("orders", "billing", **step)
+    )
     assert count.dead_events == 2
-    bounds = await orders.get_dead_event_bounds("orders", "billing", before=ids[0])
+    bounds = await orders.call(
+        calls.dead_events.get_dead_event_bounds("orders", "billing", before=ids[0])
+    )
     assert bounds == (None, None, 0, False)
     with pytest.raises(InvalidArgument):
-        await orders.get_dead_event_bounds("orders", "billing", look=0)
+        await orders.call(calls.dead_events.get_dead_event_bounds("orders", "billing", look=0))
 
 
 async def test_dead_events_of_an_unknown_consumer(orders: Any) -> None:
     for call in (
         orders.get_dead_events,
-        orders.get_dead_event_bounds,
-        orders.get_dead_event_counts,
+        lambda *names: orders.call(calls.dead_events.get_dead_event_bounds(*names)),
+        lambda *names: orders.call(calls.dead_events.get_dead_event_counts(*names)),
         orders.revive_dead_events,
         orders.delete_dead_events,
     ):
@@ -251,6 +259,6 @@ async def test_spans_count_from_the_clock_in_a_long_transaction(orders: Any) -> 
     async with orders.transaction():
         while await sql(orders, "select clock_timestamp() - now() < interval '0.2 s'") == [(True,)]:
             pass  # until the transaction has run for a while
-        await orders.event_retry_many(batch, [(event, 0.1)])
+        await orders.call(calls.consume.event_retry_many(batch, [(event, 0.1)]))
         late = "select ev_retry_after - now() > interval '0.3 s' from pgq.retry_queue"
         assert await sql(orders, late) == [(True,)]

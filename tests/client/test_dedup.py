@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgqpy import InvalidArgument, InvalidEvent, QueueNotFound
+from pgqpy import InvalidArgument, InvalidEvent, QueueNotFound, calls
 
 HOUR = {"dedup_key": "k", "dedup_for": timedelta(hours=1)}
 
@@ -89,7 +89,7 @@ async def test_refused_field_and_unknown_queue_are_named(orders: Any) -> None:
 
 async def test_stage_and_a_key_exclude_each_other(orders: Any) -> None:
     async with orders.transaction():
-        await orders.open_stage("orders", "w")
+        await orders.call(calls.produce.open_stage("orders", "w"))
         with pytest.raises(InvalidArgument, match="cannot be part of a stage"):
             async with orders.transaction():
                 await orders.insert_event("orders", "a", "x", **HOUR)

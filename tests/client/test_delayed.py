@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pgqpy import InvalidArgument, InvalidEvent, QueueNotFound
+from pgqpy import InvalidArgument, InvalidEvent, QueueNotFound, calls
 from pgqpy.calls import arrays
 
 FAR = datetime(2100, 1, 31, 14, tzinfo=timezone.utc)
@@ -71,7 +71,9 @@ async def test_many_events_are_due_at_one_time(orders: Any, monkeypatch: Any) ->
         (data, "x") for _, data, *_ in events
     ]
     assert len({each.ev_deliver_at for each in found}) == 1
-    assert [count[:2] for count in await orders.get_delayed_counts()] == [("orders", 25)]
+    assert [count[:2] for count in await orders.call(calls.delayed.get_delayed_counts())] == [
+        ("orders", 25)
+    ]
 
 
 async def test_wrong_event_among_many_is_named_and_nothing_is_inserted(
@@ -91,7 +93,7 @@ async def test_what_is_due_is_moved(orders: Any, inserted: Any) -> None:
     await orders.insert_event("orders", "t", "a", delay=0.001)
     moved = 0
     while not moved:
-        moved, next_delayed, next_retry = await orders.move_delayed_events()
+        moved, next_delayed, next_retry = await orders.call(calls.delayed.move_delayed_events())
     assert (moved, next_retry) == (1, None)
     assert timedelta(seconds=3500) < next_delayed < timedelta(seconds=3600)
     assert [data for _, data, *_ in inserted()] == ["a"]

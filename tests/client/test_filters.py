@@ -24,7 +24,7 @@ async def test_consumer_takes_some_events_only(orders):
     extras = {"extra1": ("eu", "fr")}
     assert await orders.set_consumer_filter("orders", "billing", extras=extras) == 1
     assert await taken(orders) == ["0", "2"]
-    (info,) = await orders.get_worker_info("orders", "billing")
+    (info,) = await orders.call(calls.admin.get_worker_info("orders", "billing"))
     assert info.filter == {"extra1": ["eu", "fr"]}
     assert await orders.set_consumer_filter("orders", "billing") == 1
     assert await taken(orders) == ["0", "1", "2"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pgqpy import InvalidArgument, QueueNotFound
+from pgqpy import InvalidArgument, QueueNotFound, calls
 from pgqpy.records import MaintOperation, Tick
 from tests.client.either import sql
 from tests.support.sqlstates import refused
@@ -86,10 +86,10 @@ async def test_forced_tick_is_due(orders: Any) -> None:
 
 async def test_maintenance_runs_through(orders: Any) -> None:
     await orders.set_queue_config("orders", "rotation_period", timedelta(microseconds=1))
-    operations = await orders.maint_operations()
+    operations = await orders.call(calls.maintain.maint_operations())
     assert all(type(operation) is MaintOperation for operation in operations)
     assert ("pgq.maint_rotate_tables_step1", "orders") in operations
     await sql(orders, "select pgq.maint_rotate_tables_step1('orders')")
-    assert await orders.maint_retry_events() == 0
+    assert await orders.call(calls.maintain.maint_retry_events()) == 0
     (info,) = await orders.get_queue_info("orders")
     assert info.queue_cur_table == 1

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pgqpy import calls
 from pgqpy.errors import ConsumerNotFound, InvalidArgument
 from tests.client.either import sql
 
@@ -29,21 +30,24 @@ async def parked(orders: Any) -> list[int]:
 
 async def test_parked_keys_are_listed_retried_and_deleted(orders: Any) -> None:
     ids = await parked(orders)
-    first, second = await orders.get_parked(*WHERE)
+    first, second = await orders.call(calls.parked.get_parked(*WHERE))
     assert (first.park_key, first.events, first.ev_id) == ("a", 2, ids[0])
     assert (first.park_error, first.park_reason, first.ev_retry) == ("E", "why", 1)
-    assert await orders.get_parked(*WHERE, ["b"], limit=1) == [second]
-    assert await orders.retry_parked(*WHERE, ["a"]) == 1
-    assert await orders.retry_parked(*WHERE) == 1
-    assert await orders.delete_parked(*WHERE, ["a"]) == ids[:1]
-    left = {each.park_key: (each.ev_id, each.events) for each in await orders.get_parked(*WHERE)}
+    assert await orders.call(calls.parked.get_parked(*WHERE, ["b"], limit=1)) == [second]
+    assert await orders.call(calls.parked.retry_parked(*WHERE, ["a"])) == 1
+    assert await orders.call(calls.parked.retry_parked(*WHERE)) == 1
+    assert await orders.call(calls.parked.delete_parked(*WHERE, ["a"])) == ids[:1]
+    left = {
+        each.park_key: (each.ev_id, each.events)
+        for each in await orders.call(calls.parked.get_parked(*WHERE))
+    }
     assert left == {"a": (ids[1], 1), "b": (ids[2], 1)}
 
 
 async def test_what_makes_no_sense_is_refused(orders: Any) -> None:
     with pytest.raises(ConsumerNotFound):
-        await orders.get_parked("orders", "nobody")
+        await orders.call(calls.parked.get_parked("orders", "nobody"))
     with pytest.raises(TypeError, match="list of texts"):
-        await orders.retry_parked(*WHERE, "a")
+        await orders.call(calls.parked.retry_parked(*WHERE, "a"))
     with pytest.raises(InvalidArgument):
-        await orders.delete_parked(*WHERE, ["\0"])
+        await orders.call(calls.parked.delete_parked(*WHERE, ["\0"]))

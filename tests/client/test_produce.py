@@ -145,10 +145,3 @@ def test_payload_limit_is_the_clients(dsn: str) -> None:
         ):
             with pytest.raises(InvalidEvent, match="4 octets, over the limit of 3"):
                 insert()
-
-
-async def test_no_transaction_is_no_stage(orders: Any) -> None:
-    with pytest.raises(InvalidArgument, match="no transaction to stage"):
-        await orders.open_stage("orders", "w", 1)
-    async with orders.transaction():
-        assert await orders.open_stage("orders", "w", 1) is not None

@@ -13,7 +13,7 @@ import pytest
 from psycopg.types.numeric import Int8BinaryLoader
 
 import pgqpy
-from pgqpy import BatchLost, Event, InvalidArgument
+from pgqpy import BatchLost, Event, InvalidArgument, calls
 from tests.client.conftest import next_batch
 from tests.client.either import sql
 
@@ -65,7 +65,7 @@ async def test_page_does_not_end_between_an_event_and_its_copy(orders: Any) -> N
     await orders.event_retry(batch, first, 0)
     await orders.register_consumer_at("orders", "billing", batch.prev_tick_id)
     await sql(orders, "update pgq.retry_queue set ev_retry_after = now() returning 1")
-    assert await orders.maint_retry_events() == 1
+    assert await orders.call(calls.maintain.maint_retry_events()) == 1
     await orders.tick_queue("orders")
     both = await orders.next_batch("orders", "billing", min_count=3, min_interval=60)
     orders.runner.holds_cursors = False

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pgqpy
-from pgqpy import errors
+from pgqpy import calls, errors
 from tests.client.either import sql
 
 END = "update pgq.position set pos_until = now() - interval '1 hour' where pos_batch = {}"
@@ -64,7 +64,7 @@ async def test_retried_message_comes_again_and_a_dead_one_does_not(orders: Any) 
     await finish(a, "retry", 0)
     await finish(b, "dead", ValueError("no"))
     await finish(c, "dead", "bad")
-    await orders.maint_retry_events()
+    await orders.call(calls.maintain.maint_retry_events())
     await orders.tick_queue("orders")
     (again,) = await receive(orders)
     assert (again.event.data, again.attempt) == ("a", 2)
@@ -173,7 +173,7 @@ async def test_lease_is_not_extended_by_less_than_a_second(orders: Any, seconds:
 
 async def test_plain_consumers_and_missing_queues_are_refused(orders: Any) -> None:
     await filled(orders, "a")
-    await orders.set_consumer_mode("orders", "billing", "plain")
+    await orders.call(calls.share.set_consumer_mode("orders", "billing", "plain"))
     with pytest.raises(errors.WrongMode, match="billing is not shared"):
         await receive(orders)
     with pytest.raises(errors.QueueNotFound, match="no queue 'nothing'"):

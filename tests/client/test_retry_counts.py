@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pgqpy import ConsumerNotFound, InvalidArgument
+from pgqpy import ConsumerNotFound, InvalidArgument, calls
 
 
 async def test_retried_events_are_counted_by_when_they_are_due(orders: Any) -> None:
@@ -15,10 +15,12 @@ async def test_retried_events_are_counted_by_when_they_are_due(orders: Any) -> N
     await orders.tick_queue("orders")
     batch = await orders.next_batch("orders", "billing")
     events = [event async for event in orders.get_batch_events(batch)]
-    await orders.event_retry_many(batch, zip(events, (0, 3600 * 48), strict=True))
-    counts = await orders.get_retry_counts("orders", "billing")
+    await orders.call(
+        calls.consume.event_retry_many(batch, zip(events, (0, 3600 * 48), strict=True))
+    )
+    counts = await orders.call(calls.admin.get_retry_counts("orders", "billing"))
     assert counts == [(timedelta(0), 1), (None, 1)]
     with pytest.raises(ConsumerNotFound):
-        await orders.get_retry_counts("orders", "nobody")
+        await orders.call(calls.admin.get_retry_counts("orders", "nobody"))
     with pytest.raises(InvalidArgument):
-        await orders.get_retry_counts("orders", "billing", -1)
+        await orders.call(calls.admin.get_retry_counts("orders", "billing", -1))

@@ -10,7 +10,7 @@ from psycopg import pq
 from psycopg.rows import dict_row
 
 import pgqpy
-from pgqpy import AsyncClient, Client, InvalidEvent, QueueNotFound
+from pgqpy import AsyncClient, Client, InvalidEvent, QueueNotFound, calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ def each_kind_of_call(client: Client) -> None:
     with pytest.raises(InvalidEvent):
         client.insert_events("orders", [("t", "2"), ("t", "\0")])
     client.get_queue_info()
-    client.schema_version()
+    client.call(calls.admin.schema_version())
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def test_reader_consumes_by_every_way(acting: Callable[[str], Client], queue: Cl
     with reader.transaction():
         assert list(reader.get_batch_events(batch, fetch_size=3)) == events
     assert reader.event_retry(batch, events[0], 1) == 1
-    assert reader.event_retry_many(batch, [(events[1], 1)]) == 1
+    assert reader.call(calls.consume.event_retry_many(batch, [(events[1], 1)])) == 1
     assert reader.event_dead(batch, [(events[2], "why")]) == 1
     assert reader.get_dead_events("orders", "billing")
     reader.finish_batch(batch)
@@ -67,8 +67,8 @@ def test_ticker_ticks_and_maintains_only(acting: Callable[[str], Client], queue:
     ticker = acting("pgq_ticker")
     assert ticker.tick_queue("orders")
     ticker.ticker()
-    ticker.maint_operations()
-    ticker.maint_retry_events()
+    ticker.call(calls.maintain.maint_operations())
+    ticker.call(calls.maintain.maint_retry_events())
     for function in (
         "ticker_activity()",
         "ticker_due()",

@@ -16,7 +16,7 @@ from pgqpy.ticker import session
 from pgqpy.ticker.statements import FIND_DUE, Statements
 from pgqpy.watch import Watcher
 from tests.consumers.harness import Maker
-from tests.support.forged import calls, schema_swapped_later
+from tests.support.forged import schema_swapped_later, trapped
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def test_idle_consumers_end(
                 each.join()
     finally:
         maker.close()
-    assert calls(connection) == 0
+    assert trapped(connection) == 0
 
 
 def test_statements_of_the_ticker_are_refused(
@@ -85,7 +85,7 @@ def test_statements_of_the_ticker_are_refused(
             statements.run(FIND_DUE, b"0", b"9")  # that is prepared only now
         with pytest.raises(SchemaRefused):
             session.check_database(opened)
-    assert calls(connection) == 0
+    assert trapped(connection) == 0
 
 
 def test_the_watcher_the_dashboard_and_tools_are_refused(
@@ -110,7 +110,7 @@ def test_the_watcher_the_dashboard_and_tools_are_refused(
         with pytest.raises(SchemaRefused, match=LOST):
             tool.get_queue_info()
     pages.close()
-    assert calls(connection) == 0
+    assert trapped(connection) == 0
 
 
 def test_an_error_of_a_call_stays_that_of_the_call(dsn: str, new_orders: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from psycopg import Rollback
 
 import pgqpy
-from pgqpy import InvalidArgument, InvalidEvent
+from pgqpy import InvalidArgument, InvalidEvent, calls
 from pgqpy.client._async import messages
 from tests.support.gates import shut_gate
 from tests.support.waiting import eventually
@@ -103,7 +103,7 @@ async def test_a_call_beside_a_load_is_in_no_transaction(
             if call != "stage":
                 return await read(shared, call, new_orders, batch)
             with pytest.raises(InvalidArgument, match="no transaction to stage"):
-                await shared.open_stage(new_orders, "writer")
+                await shared.call(calls.produce.open_stage(new_orders, "writer"))
             return 0
 
         beside: list[asyncio.Task[int]] = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pgqpy
-from pgqpy import BatchLost, InvalidEvent, PgqError, SchemaMissing
+from pgqpy import BatchLost, InvalidEvent, PgqError, SchemaMissing, calls
 from tests.client.either import Either, sql
 
 if TYPE_CHECKING:
@@ -79,17 +79,18 @@ async def test_bad_event_in_a_load_inserts_nothing(orders: Any) -> None:
     assert (await opened(orders))[1] == []
 
 
-async def test_retries_one_by_one_and_many(orders: Any) -> None:
+async def test_retries_one_by_one_and_of_the_rest_of_a_batch(orders: Any) -> None:
     await orders.insert_events("orders", [("t", str(i)) for i in range(4)])
     batch, events = await opened(orders)
     assert await orders.event_retry(batch, events[0], 0) == 1
     assert await orders.event_retry(batch, events[0], 0) == 0
     tomorrow = datetime.now(timezone.utc) + timedelta(days=1)
-    retries = [(events[0], 0), (events[1], timedelta(0)), (events[2], 3600), (events[3], tomorrow)]
-    assert await orders.event_retry_many(batch, retries) == 3
+    delays = [0, timedelta(0), 3600, tomorrow]
+    pairs = zip(events, delays, strict=True)
+    assert [await orders.event_retry(batch, *pair) for pair in pairs] == [0, 1, 1, 1]
     assert await orders.batch_retry(batch, 1) == 0
     await orders.finish_batch(batch)
-    assert await orders.maint_retry_events() == 2
+    assert await orders.call(calls.maintain.maint_retry_events()) == 2
     _, again = await opened(orders)
     assert [(event.data, event.retry) for event in again] == [("0", 1), ("1", 1)]
 
@@ -98,7 +99,11 @@ async def test_many_retries_are_all_or_none(orders: Any) -> None:
     await orders.insert_events("orders", [("t", "d")])
     batch, events = await opened(orders)
     with pytest.raises(PgqError):
-        await orders.event_retry_many(batch, [(events[0], 1), (events[0]._replace(id=4711), 1)])
+        await orders.call(
+            calls.consume.event_retry_many(
+                batch, [(events[0], 1), (events[0]._replace(id=4711), 1)]
+            )
+        )
     assert await sql(orders, "select from pgq.retry_queue") == []
 
 
@@ -147,7 +152,7 @@ async def test_ranges_are_named_as_what_the_extension_lacks(orders: Any) -> None
 
 
 async def test_it_knows_the_extension(orders: Any) -> None:
-    assert await orders.schema_version() is None
+    assert await orders.runner.is_extension()
 
 
 async def test_refusals_keep_pgqs_text_and_the_callers_data(orders: Any) -> None:
@@ -183,15 +188,15 @@ async def test_the_rest_of_the_contract_answers(orders: Any) -> None:
     event_id = await orders.insert_event("orders", "t", "d")
     batch, events = await opened(orders)
     assert [event.id for event in events] == [event_id]
-    info = await orders.get_batch_info(batch)
+    info = await orders.call(calls.consume.get_batch_info(batch))
     assert (info.tick_id, info.prev_tick_id) == (batch.tick_id, batch.prev_tick_id)
     await orders.finish_batch(batch)
-    assert await orders.get_batch_info(batch) is None
+    assert await orders.call(calls.consume.get_batch_info(batch)) is None
     assert await orders.next_batch("orders", "billing", min_count=100, min_lag=1) is None
     assert await orders.register_consumer_at("orders", "late", batch.prev_tick_id) == 1
     assert await orders.unregister_consumer("orders", "late") == 1
     assert await orders.ticker() >= 0
-    for operation in await orders.maint_operations():
+    for operation in await orders.call(calls.maintain.maint_operations()):
         assert operation.func_name
     assert await orders.drop_queue("orders", force=True) == 1
 

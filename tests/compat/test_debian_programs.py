@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pgqpy import calls
 from tests.support.waiting import eventually
 
 HERE = Path(__file__).parent
@@ -124,7 +125,7 @@ def test_consumer_of_python_pgq_gets_each_event(start, client, dsn, tmp_path, la
     eventually(lambda: events.exists() and len(events.read_text().splitlines()) == 2)
     assert events.read_text() == "1 t first None\n3 t last None\n"
     eventually(lambda: client.get_consumer_info("q", "old")[0].current_batch is None)
-    assert client.maint_retry_events() == 1
+    assert client.call(calls.maintain.maint_retry_events()) == 1
     client.tick_queue("q")
     eventually(lambda: len(events.read_text().splitlines()) == 3)
     assert events.read_text().endswith("2 t again 1\n")
@@ -150,7 +151,7 @@ def test_subconsumers_of_python_pgq_share_the_events(start, client, connection, 
     for data in ("first", "again", "last"):
         client.insert_event("q", "t", data)
         client.tick_queue("q")
-    eventually(lambda: client.maint_retry_events() == 1)
+    eventually(lambda: client.call(calls.maintain.maint_retry_events()) == 1)
     client.tick_queue("q")
     eventually(lambda: events.exists() and len(events.read_text().splitlines()) == 3)
     written = sorted(events.read_text().splitlines())

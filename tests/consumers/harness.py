@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import psycopg
 
-from pgqpy import install
+from pgqpy import calls, install
 from pgqpy.consumers import AsyncConsumer, Consumer
 from tests.support.waiting import eventually
 
@@ -80,7 +80,7 @@ class Queue:
 
     def tick(self) -> None:
         """Take a tick now: ours by tick_queue, the extension pgq's by its own rules."""
-        if self.client.schema_version() is not None:
+        if not self.client.runner.is_extension():
             self.client.tick_queue(self.name)
             return
         last = self.client.force_tick(self.name)
@@ -101,7 +101,8 @@ class Queue:
     def retry_now(self) -> int:
         """Put what waits in the retry queue back at once; how many events."""
         self.client.connection.execute("update pgq.retry_queue set ev_retry_after = now()")
-        moved = sum(iter(self.client.maint_retry_events, 0))
+        due = calls.maintain.maint_retry_events()
+        moved = sum(iter(lambda: self.client.call(due), 0))
         if moved:
             self.tick()
         return moved

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 
 import pytest
 
+from pgqpy import calls
 from pgqpy.consumers import AsyncConsumer, Consumer, Retry
 from pgqpy.consumers.window import EventWindow
 from pgqpy.records import Event
@@ -236,7 +237,7 @@ def test_no_event_of_a_lost_batch_runs_beside_the_next_batch(queue, client, star
     start(concurrency=2, part_size=1)
     queue.insert(*datas)
     play.wait_for("0", "1")
-    (first, *_) = client.get_tick_info(QUEUE)
+    (first, *_) = client.call(calls.ticks.get_tick_info(QUEUE))
     client.register_consumer_at(QUEUE, CONSUMER, first.tick_id)
     play.release("1")
     with pytest.raises(AssertionError):

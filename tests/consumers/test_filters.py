@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from pgqpy import calls
 from pgqpy.consumers._async import worker_lock as _async
 from pgqpy.consumers._sync import worker_lock as _sync
 from pgqpy.errors import ConsumerRunning, InvalidArgument
@@ -50,7 +51,7 @@ def test_transactional_consumer_gets_the_events_of_its_settings(queue, make, eff
         yield NOTE, [event.data]
 
     make.start(process, types=["a"], transactional=True)
-    eventually(lambda: queue.client.get_worker_info(QUEUE, CONSUMER)[0].filter)
+    eventually(lambda: queue.client.call(calls.admin.get_worker_info(QUEUE, CONSUMER))[0].filter)
     insert(queue, "b")
     insert(queue, "a", "b")
     insert(queue, "b")
@@ -74,7 +75,7 @@ def test_settings_are_registered_when_they_differ(queue, make, client, log):
     assert OTHER not in log.text
     start(make, types=["*"]).stop()
     assert OTHER in log.text
-    assert client.get_worker_info(QUEUE, CONSUMER)[0].filter is None
+    assert client.call(calls.admin.get_worker_info(QUEUE, CONSUMER))[0].filter is None
 
 
 def test_open_batch_goes_on_with_the_new_settings(queue, make):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pgqpy import calls
 from pgqpy.consumers._sync.session import Session
 from tests.consumers.harness import CONSUMER, QUEUE
 from tests.support.waiting import eventually
@@ -43,7 +44,7 @@ def test_the_session_ends_with_its_process_so_the_next_process_starts(
     queue, client, dsn, spawn, gate, kind, end, shared
 ):
     if shared:
-        client.set_consumer_mode(QUEUE, CONSUMER, "shared")
+        client.call(calls.share.set_consumer_mode(QUEUE, CONSUMER, "shared"))
     settings = {"shared": shared, "handler_timeout": 1 if end == "handler_timeout" else None}
     queue.insert("a")
     process = spawn("-c", RUN[kind], dsn, gate.wait_sql, repr(settings))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pgqpy import calls
 from pgqpy.consumers import unclean_ends
 from pgqpy.errors import ConsumerNotFound
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker
@@ -139,7 +140,7 @@ def test_a_retried_event_comes_again_in_the_lane_of_its_key(queue, make, transac
     insert(queue, [1])
     queue.wait_until_finished()
     # Another number of lanes changes nothing: the consumer owns the event.
-    queue.client.set_lanes(QUEUE, CONSUMER, 3, "extra1")
+    queue.client.call(calls.lanes.set_lanes(QUEUE, CONSUMER, 3, "extra1"))
     assert queue.retry_now() == 1
     queue.wait_until_finished()
     eventually(lambda: seen[-1] == ("key3:0001", 1))
@@ -169,7 +170,7 @@ def test_an_event_that_killed_its_runs_too_often_is_dead(
 ):
     """A run that has died left the batch in parts of one event."""
     monkeypatch.setattr(unclean_ends, "GRACE", 0)
-    queue.client.set_lanes(QUEUE, CONSUMER, 1, "extra1")
+    queue.client.call(calls.lanes.set_lanes(QUEUE, CONSUMER, 1, "extra1"))
     queue.insert("a", "b", "c")
     connection.execute("select pgq.take_lane(%s, %s, 'dead')", [QUEUE, CONSUMER])
     connection.execute("update pgq.position set pos_part = 1, pos_tries = 1 where pos_batch > 0")
@@ -221,7 +222,7 @@ def test_the_number_of_lanes_changes_while_runs_work(
     started = [make.start(handler[False], **LANES) for _ in range(2)]
     datas = insert(queue, range(4))
     eventually(lambda: all(map(works, started)))
-    assert client.set_lanes(QUEUE, CONSUMER, number, "extra1") == 1
+    assert client.call(calls.lanes.set_lanes(QUEUE, CONSUMER, number, "extra1")) == 1
     datas += insert(queue, range(4, 8))
     eventually(lambda: len(lanes(connection)) == number)
     datas += insert(queue, range(8, 10))

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from pgqpy import calls
 from pgqpy.calls import consume
 from pgqpy.consumers import unclean_ends
 from tests.consumers.harness import CONSUMER, QUEUE, patched
@@ -34,7 +35,7 @@ def start(make, queue, client, connection, call, monkeypatch):
 
     def starter(*tokens, grace=LONG, **settings):
         monkeypatch.setattr(unclean_ends, "GRACE", grace)
-        client.set_lanes(QUEUE, CONSUMER, 1, "extra1")
+        client.call(calls.lanes.set_lanes(QUEUE, CONSUMER, 1, "extra1"))
         queue.insert("a", "b", "c")
         assert call(tokens[0]) is not None
         connection.execute(COUNT, [len(tokens[1:]) or None, list(tokens[1:])])
@@ -82,7 +83,7 @@ def test_an_event_whose_run_stays_away_is_dead_at_last(start, connection, client
 def test_a_lane_that_ends_while_its_parts_are_widened_ends_no_run(
     make, queue, client, connection, call, monkeypatch
 ):
-    client.set_lanes(QUEUE, CONSUMER, 1, "extra1")
+    client.call(calls.lanes.set_lanes(QUEUE, CONSUMER, 1, "extra1"))
     queue.insert("a")
     assert call("elsewhere:1:x") is not None
     connection.execute("update pgq.position set pos_part = 30 where pos_batch > 0")
@@ -91,7 +92,7 @@ def test_a_lane_that_ends_while_its_parts_are_widened_ends_no_run(
 
     def widen_late(*names):
         if not ended:
-            ended.append(client.set_lanes(QUEUE, CONSUMER, 2, "extra1"))
+            ended.append(client.call(calls.lanes.set_lanes(QUEUE, CONSUMER, 2, "extra1")))
             call("elsewhere:2:y")  # it removes the old lane
         return widen(*names)
 

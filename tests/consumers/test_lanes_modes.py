@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pgqpy
+from pgqpy import calls
 from pgqpy.errors import ConsumerRunning, SchemaMissing, WrongMode
 from tests.consumers.harness import CONSUMER, QUEUE, SESSIONS, Maker, Queue, patched
 from tests.consumers.lanes import LANES, in_order, insert, works
@@ -94,7 +95,7 @@ def test_a_class_with_the_new_key_finishes_the_old_lanes_first(queue, make, clie
     eventually(lambda: works(first))
     first.stop()
     datas = insert(queue, range(1, 5))
-    assert client.set_lanes(QUEUE, CONSUMER, 3, "extra2") == 1
+    assert client.call(calls.lanes.set_lanes(QUEUE, CONSUMER, 3, "extra2")) == 1
     make.start(lambda event: seen.append(event.data), **chosen | {"key": "extra2"})
     datas += insert(queue, range(5, 7))
     eventually(lambda: len(seen) >= len(datas))
@@ -121,7 +122,7 @@ def test_while_the_key_changes_a_failed_event_keeps_no_other_waiting(queue, make
         client.insert_event(QUEUE, "t", str(number), extra1="old", extra2="new")
     queue.tick()
     make.run(first).join()  # stops after event 0: its batch stays open, so its lane stays
-    assert client.set_lanes(QUEUE, CONSUMER, 3, "extra2") == 1
+    assert client.call(calls.lanes.set_lanes(QUEUE, CONSUMER, 3, "extra2")) == 1
     make.start(fail_once, **chosen | {"key": "extra2"})
     eventually(lambda: queue.retry_now() < 0 or ("1", 1) in seen)
     assert seen == [*((str(number), None) for number in range(1, 5)), ("1", 1)]
@@ -132,12 +133,12 @@ def test_a_consumer_goes_back_from_lanes_to_plain(queue, make, client, connectio
     first = make.start(lambda event: seen.append(event.data), **LANES)
     queue.insert("a")
     queue.wait_until_finished()
-    client.set_lanes(QUEUE, CONSUMER, 1, "extra1")
+    client.call(calls.lanes.set_lanes(QUEUE, CONSUMER, 1, "extra1"))
     queue.insert("b")
     queue.wait_until_finished()
     first.stop()
     eventually(lambda: not connection.execute(SESSIONS).fetchall())
-    assert client.set_consumer_mode(QUEUE, CONSUMER, "plain") == 1
+    assert client.call(calls.share.set_consumer_mode(QUEUE, CONSUMER, "plain")) == 1
     make.start(lambda event: seen.append(event.data))
     queue.insert("c")
     eventually(lambda: seen == ["a", "b", "c"])
@@ -202,4 +203,4 @@ def test_the_extension_pgq_has_no_lanes(extension_dsn, asynchronous):
         with pytest.raises(SchemaMissing, match="take_lane"):
             maker.start(ignore, **LANES).join()
         with pytest.raises(SchemaMissing, match="set_lanes"):
-            client.set_lanes(QUEUE, CONSUMER, 8, "extra1")
+            client.call(calls.lanes.set_lanes(QUEUE, CONSUMER, 8, "extra1"))

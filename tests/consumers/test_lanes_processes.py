@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from pgqpy import calls
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker
 from tests.consumers.lanes import LANES, in_order, insert, lanes
 from tests.consumers.workers import AGE, ENDED, taken
@@ -137,7 +138,7 @@ def test_a_process_killed_while_the_number_changes_does_not_hold_it_up(
     victim = process(transactional=True, count=2)
     datas = insert(queue, range(3), ["a", "b", "c", "d"])
     gate.wait_for_arrival()
-    client.set_lanes(QUEUE, CONSUMER, 3, "extra1")
+    client.call(calls.lanes.set_lanes(QUEUE, CONSUMER, 3, "extra1"))
     datas += insert(queue, range(3, 5), ["a", "b", "c", "d"])
     threads.start(note, **LANES, transactional=True)
     victim.kill()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from psycopg.pq import TransactionStatus
 
+from pgqpy import calls
 from pgqpy.consumers import own_calls
 from pgqpy.consumers.late_end import LateEnd
 from tests.consumers.harness import CONSUMER, END, NOTE, QUEUE
@@ -35,7 +36,7 @@ def test_a_lock_of_another_session_is_told_and_does_not_keep_it_from_stopping(
         yield "select 1", None
 
     if settings.get("shared"):
-        queue.client.set_consumer_mode(QUEUE, CONSUMER, "shared")
+        queue.client.call(calls.share.set_consumer_mode(QUEUE, CONSUMER, "shared"))
     handler = in_transaction if settings.get("transactional") else plain
     keeper = connect()
     if started:
@@ -122,7 +123,7 @@ def test_a_transactional_consumer_does_not_wait_for_a_lock_with_its_handlers_wor
     kind = "async" if make.asynchronous else "sync"
     monkeypatch.setattr(f"pgqpy.consumers._{kind}.consumer.LOCK_TIMEOUT", "50ms")
     if settings.get("shared"):
-        queue.client.set_consumer_mode(QUEUE, CONSUMER, "shared")
+        queue.client.call(calls.share.set_consumer_mode(QUEUE, CONSUMER, "shared"))
     keeper = connect()
 
     def handler(event):
@@ -146,7 +147,7 @@ def test_transactional_handlers_wait_for_locks_as_long_as_they_like(
 ):
     shown = "insert into effect (data) select current_setting('lock_timeout')"
     if settings.get("shared"):
-        queue.client.set_consumer_mode(QUEUE, CONSUMER, "shared")
+        queue.client.call(calls.share.set_consumer_mode(QUEUE, CONSUMER, "shared"))
 
     def handler(event):
         yield shown, None

@@ -134,6 +134,6 @@ def test_a_client_without_held_cursors_reads_parked_events_in_their_order(queue,
     client.runner.run_all(event_park(batch, rows), finish_batch(batch))
     batch = client.call(take_parked(queue.name, CONSUMER, MOST_TAKEN))
     client.runner.holds_cursors = False
-    lists = list(client.fetch_batch_events(batch, 4))
+    lists = list(client.runner.fetch_batch_events(batch, 4))
     assert max(map(len, lists)) == 4
     assert [event.data for events in lists for event in events] == sorted(WANTED)

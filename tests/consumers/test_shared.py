@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgqpy.client._async.consume import AsyncConsuming
-from pgqpy.client._sync.consume import Consuming
+from pgqpy.client._async.reading import AsyncEventReader
+from pgqpy.client._sync.reading import EventReader
 from pgqpy.consumers import Consumer, unclean_ends
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS, Running
 from tests.consumers.workers import AGE, count_statements, runs, taken, workers
@@ -234,13 +234,13 @@ def test_a_worker_whose_batch_takes_long_to_read_gives_signs_of_life(
     queue, make, connection, settings, monkeypatch
 ):
     seen = []
-    kind = AsyncConsuming if make.asynchronous else Consuming
+    kind = AsyncEventReader if make.asynchronous else EventReader
     read = kind.fetch_batch_events
 
-    def read_late(client, info, *arguments):
+    def read_late(runner, info, *arguments):
         connection.execute(AGE)
         eventually(lambda: connection.execute(SILENT, [info.id]).fetchone() == (False,))
-        return read(client, info, *arguments)
+        return read(runner, info, *arguments)
 
     def handler(event):
         seen.append(event.data)

@@ -6,6 +6,7 @@ from threading import Thread
 
 import pytest
 
+from pgqpy import calls
 from pgqpy.errors import ConsumerRunning, WrongMode
 from tests.consumers.harness import CONSUMER, QUEUE, SESSIONS, private
 from tests.support.gates import wait_until_blocked
@@ -38,7 +39,7 @@ def test_a_consumer_changes_how_it_runs_only_by_a_command(queue, make, client, c
         make.start(lambda event: None).join()
     assert "could not tell" not in log.text, "no run began, so none has an end to tell"
     eventually(lambda: not connection.execute(SESSIONS).fetchall())
-    client.set_consumer_mode(QUEUE, CONSUMER, "plain")
+    client.call(calls.share.set_consumer_mode(QUEUE, CONSUMER, "plain"))
     plain = make.start(lambda event: seen.append(event.data))
     queue.insert("b")
     eventually(lambda: seen == ["a", "b"])
@@ -60,7 +61,7 @@ def test_a_batch_that_a_run_left_open_is_to_be_finished_before_workers_take_any(
     with pytest.raises(WrongMode, match="set_consumer_mode"):
         make.start(stop, shared=True).join()
     with pytest.raises(ConsumerRunning, match="a run, or finish_batch, finishes an open batch"):
-        client.set_consumer_mode(QUEUE, CONSUMER, "shared")
+        client.call(calls.share.set_consumer_mode(QUEUE, CONSUMER, "shared"))
 
 
 def test_a_worker_whose_every_lock_is_taken_names_the_holder(

@@ -12,6 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import pgqpy
+from pgqpy import calls
 from pgqpy.dashboard.access import Access, HeaderAccess, LoopbackAccess, PasswordAccess
 from pgqpy.dashboard.access import parse_networks as networks
 from pgqpy.dashboard.app import Dashboard, Options
@@ -112,7 +113,9 @@ def post(browser: TestClient, action: str, **form: str) -> Any:
 
 def outcomes(client: pgqpy.Client) -> list[tuple[str | None, str, str | None]]:
     """Return user, action and outcome of all changes, the oldest first."""
-    return [(each.user, each.action, each.outcome) for each in client.get_changes()][::-1]
+    return [
+        (each.user, each.action, each.outcome) for each in client.call(calls.history.get_changes())
+    ][::-1]
 
 
 def served(stack: ExitStack, dsn: str, *options: str) -> str:

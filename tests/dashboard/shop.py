@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from pgqpy import calls
 from pgqpy.records import Failure
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def _keep_up(client: pgqpy.Client) -> None:
     """Let all consumers of orders but one reach the end."""
     _finish(client, "orders", "billing")
     client.register_consumer("orders", "search")
-    client.set_lanes("orders", "search", 2, "extra1")
+    client.call(calls.lanes.set_lanes("orders", "search", 2, "extra1"))
 
 
 def _fail(client: pgqpy.Client, failure: Failure, count: int) -> None:
@@ -195,7 +196,7 @@ def _fail(client: pgqpy.Client, failure: Failure, count: int) -> None:
     assert batch is not None
     events = list(client.get_batch_events(batch))
     client.event_dead(batch, [(event, failure) for event in events[:count]])
-    client.event_retry_many(batch, [(event, 600) for event in events[count:]])
+    client.call(calls.consume.event_retry_many(batch, [(event, 600) for event in events[count:]]))
     client.finish_batch(batch)
 
 
@@ -237,7 +238,7 @@ def _cron(client: pgqpy.Client, admin: psycopg.Connection[Any]) -> None:
     client.add_cron("nightly-invoices", "payments", "invoices.write", schedule="0 2 * * *")
     client.add_cron("stock-count", "stock", "stock.count", schedule="0 * * * *")
     client.add_cron("newsletter", "mail", "mail.newsletter", schedule="0 9 * * 1")
-    client.pause_cron("newsletter")
+    client.call(calls.cron.pause_cron("newsletter"))
     admin.execute(PLAN_CRON)
 
 

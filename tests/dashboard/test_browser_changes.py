@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 import pgqpy
+from pgqpy import calls
 from pgqpy.dashboard.passwords import make_entry
 from tests.dashboard.conftest import SECRET, Open
 from tests.dashboard.shop import PARK
@@ -55,7 +56,7 @@ def test_a_cron_entry_is_paused_resumed_and_run(page: Any, client: pgqpy.Client)
     for button in ("Pause", "Resume", "Run now"):
         press(page, button)
     noted(page, "inserted event")
-    assert [each.action for each in client.get_changes()] == [
+    assert [each.action for each in client.call(calls.history.get_changes())] == [
         *("run-cron", "resume-cron", "pause-cron")
     ]
 

@@ -11,6 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import pgqpy
+from pgqpy import calls
 from pgqpy.dashboard import database, jobs, live
 from pgqpy.dashboard.access import Access, HeaderAccess, LoopbackAccess, PasswordAccess
 from pgqpy.dashboard.actions import ACTIONS, DEAD
@@ -35,7 +36,10 @@ def kill(client: pgqpy.Client, count: int, type_: str = "order.new") -> None:
 
 def dead(client: pgqpy.Client) -> int:
     """Count them."""
-    return sum(each.dead_events for each in client.get_dead_event_counts("orders", "billing"))
+    return sum(
+        each.dead_events
+        for each in client.call(calls.dead_events.get_dead_event_counts("orders", "billing"))
+    )
 
 
 @pytest.fixture
@@ -230,7 +234,9 @@ def test_events_that_die_after_the_click_are_left_alone(
 ) -> None:
     kill(orders, 3)
     later = "update pgq.dead_event set dead_time = now() + '1 hour' where ev_id = %s"
-    connection.execute(later, [orders.get_dead_event_bounds("orders", "billing").last_id])
+    connection.execute(
+        later, [orders.call(calls.dead_events.get_dead_event_bounds("orders", "billing")).last_id]
+    )
     post(operator(), action, **PLACE)
     eventually(lambda: outcomes(orders)[0][2])
     assert dead(orders) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pgqpy
+from pgqpy import calls
 from tests.dashboard.conftest import Operator, Site, fields_of, outcomes, post
 
 PLACE = {"queue": "orders", "consumer": "billing"}
@@ -55,9 +56,12 @@ def test_one_event_is_changed_and_the_others_stay(
     assert fields == {**PLACE, "event": str(dead[1])}
     assert post(browser, action, **fields).headers["location"] == PAGE
     assert left(client) == [dead[0], dead[2]]
-    counts = {each.consumer_name: each.retry_events for each in client.get_consumer_counts(10)}
+    counts = {
+        each.consumer_name: each.retry_events
+        for each in client.call(calls.admin.get_consumer_counts(10))
+    }
     assert counts["billing"] == retried
-    (told,) = client.get_changes()
+    (told,) = client.call(calls.history.get_changes())
     assert outcomes(client) == [("anna", action, f"{verb} event {dead[1]}")]
     assert (told.queue, told.consumer, told.arguments) == (*PLACE.values(), {"event": str(dead[1])})
 

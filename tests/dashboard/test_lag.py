@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 import pgqpy
+from pgqpy import calls
 from tests.dashboard.conftest import Site
 
 DAY_LATER = "update pgq.tick set tick_time = tick_time - interval '25 hours'"
@@ -44,7 +45,7 @@ def test_the_lanes_of_a_consumer_have_its_lag(
     waiting: int,
     shown: str,
 ) -> None:
-    client.set_lanes("orders", "billing", 2, "extra1")
+    client.call(calls.lanes.set_lanes("orders", "billing", 2, "extra1"))
     client.insert_events("orders", [("placed", "data")] * waiting)
     client.tick_queue("orders")
     connection.execute(DAY_LATER)

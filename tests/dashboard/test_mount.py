@@ -19,7 +19,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from pgqpy import Client
+from pgqpy import Client, calls
 from pgqpy.dashboard import Login, dashboard
 from pgqpy.dashboard.access import PasswordAccess
 from pgqpy.dashboard.app import Dashboard, Options
@@ -186,7 +186,9 @@ def test_changes_are_posted_below_the_prefix(
     )
     assert (answer.status_code, answer.headers["location"]) == (303, AT + leads_to)
     assert browser.get(AT + leads_to).is_success
-    assert [(each.user, each.action) for each in client.get_changes()] == [("Oscar", action)]
+    assert [(each.user, each.action) for each in client.call(calls.history.get_changes())] == [
+        ("Oscar", action)
+    ]
 
 
 @pytest.mark.parametrize("role", ["admin", True, "", ("anna", "admin")])

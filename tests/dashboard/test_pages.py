@@ -10,11 +10,12 @@ import psycopg
 import pytest
 
 import pgqpy
+from pgqpy import calls
 from pgqpy.dashboard.database import Database
 from pgqpy.dashboard.pages import events
 from pgqpy.dashboard.render import linker
 from tests.dashboard.conftest import Site, checked
-from tests.support.hostile import calls, lay_trap
+from tests.support.hostile import lay_trap, trapped
 
 PATHS = (
     "/",
@@ -137,8 +138,8 @@ def test_readers_of_ticks_are_shown_with_their_pins(site: Site, client: pgqpy.Cl
     for _ in range(2):
         client.insert_event("orders", "x", "y")
         client.tick_queue("orders")
-    first, *_, last = [tick.tick_id for tick in client.get_tick_info("orders")]
-    client.pin_range("orders", "lake", first, last)
+    first, *_, last = [tick.tick_id for tick in client.call(calls.ticks.get_tick_info("orders"))]
+    client.call(calls.ticks.pin_range("orders", "lake", first, last))
     page = site().get("/readers").text
     assert f"ticks {first} to {last}" in page
     assert "lake" in page
@@ -195,7 +196,7 @@ def test_events_are_found_by_tick_time_type_and_extras(site: Site, client: pgqpy
         kind = "order.new" if number % 2 else "order.paid"
         made.append(client.insert_event("orders", kind, "{}", extra1=f"c{number // 2}"))
         client.tick_queue("orders")
-    ticks = [tick.tick_id for tick in client.get_tick_info("orders")]
+    ticks = [tick.tick_id for tick in client.call(calls.ticks.get_tick_info("orders"))]
     browser = site()
     assert ids(browser.get("/events?queue=orders").text) == made[::-1]
     assert ids(browser.get("/events?queue=orders&type=order.new").text) == made[1::2][::-1]
@@ -215,7 +216,7 @@ def test_a_look_for_events_is_bounded_and_goes_on(
     for number in range(12):
         client.insert_event("orders", "rare" if number == 10 else "x", "{}")
         client.tick_queue("orders")
-    first = client.get_tick_info("orders")[0].tick_id
+    first = client.call(calls.ticks.get_tick_info("orders"))[0].tick_id
     browser, looks = site(), 1
     page = browser.get(f"/events?queue=orders&type=rare&tick={first}").text
     while not ids(page):
@@ -273,7 +274,7 @@ def test_a_page_cannot_write_whatever_it_asks(evil: pgqpy.Client, dsn: str) -> N
             database._run(lambda asked: asked.client.create_queue("other"))
     finally:
         database.close()
-    assert evil.get_dead_event_counts(EVIL, EVIL)[0].dead_events == 1
+    assert evil.call(calls.dead_events.get_dead_event_counts(EVIL, EVIL))[0].dead_events == 1
 
 
 def test_a_database_without_the_schema_is_told_in_words(site: Site, empty_dsn: str) -> None:
@@ -287,9 +288,9 @@ def test_no_page_calls_a_function_of_another_schema(
     site: Site, evil: pgqpy.Client, connection: psycopg.Connection[Any]
 ) -> None:
     lay_trap(connection)
-    before = calls(connection)
+    before = trapped(connection)
     browser = site()
     for path in PATHS:
         assert browser.get(link(path, queue=EVIL, consumer=EVIL)).status_code == 200
     checked(browser)
-    assert calls(connection) == before
+    assert trapped(connection) == before

@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 
 import pgqpy
+from pgqpy import calls
 from tests.dashboard.conftest import Site
 
 
@@ -28,7 +29,7 @@ def insert(client: pgqpy.Client) -> int:
     """Insert an event, and return the tick after it."""
     client.insert_event("orders", "placed", "{}")
     client.tick_queue("orders")
-    return client.get_tick_info("orders")[-1].tick_id
+    return client.call(calls.ticks.get_tick_info("orders"))[-1].tick_id
 
 
 def test_a_reader_for_which_nothing_waits_has_no_lag(
@@ -37,7 +38,7 @@ def test_a_reader_for_which_nothing_waits_has_no_lag(
     client.create_queue("orders")
     tick = insert(client)
     client.register_consumer("orders", "lake")
-    client.advance_subscription("orders", "lake", tick, tick)
+    client.call(calls.ticks.advance_subscription("orders", "lake", tick, tick))
     connection.execute("update pgq.tick set tick_time = now() - interval '1 hour'")
     (row,) = cells(site().get("/readers").text)
     assert row["lag"] == "0.0 s"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pgqpy
+from pgqpy import calls
 from pgqpy.dashboard.render import linker
 from pgqpy.watch.snapshot import COUNTED
 from tests.dashboard.conftest import Site, checked
@@ -32,7 +33,11 @@ def with_retries(site: Site, client: pgqpy.Client, count: int) -> str:
     client.tick_queue("orders")
     batch = client.next_batch("orders", "billing")
     assert batch is not None
-    client.event_retry_many(batch, [(each, 1800) for each in client.get_batch_events(batch)])
+    client.call(
+        calls.consume.event_retry_many(
+            batch, [(each, 1800) for each in client.get_batch_events(batch)]
+        )
+    )
     browser = site()
     checked(browser)
     return browser.get(link("/consumer", queue="orders", consumer="billing")).text

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 import pgqpy
+from pgqpy import calls
 from pgqpy.dashboard import database
 from pgqpy.dashboard.render import linker
 from tests.dashboard.conftest import Operator, Site, fields_of, outcomes, post
@@ -27,7 +28,7 @@ def ticks(client: pgqpy.Client) -> list[int]:
         client.tick_queue("orders")
     for _ in range(2):
         finish(client)
-    return [each.tick_id for each in client.get_tick_info("orders")]
+    return [each.tick_id for each in client.call(calls.ticks.get_tick_info("orders"))]
 
 
 def finish(client: pgqpy.Client) -> list[str | None]:
@@ -70,7 +71,7 @@ def test_a_move_back_says_what_comes_again(
     assert finish(client) == ["0"]
     told = f"moved from tick {ticks[2]} to {ticks[0]}; dropped 0 that waited"
     assert outcomes(client) == [("anna", "seek", told)]
-    (change,) = client.get_changes()
+    (change,) = client.call(calls.history.get_changes())
     assert (change.queue, change.consumer) == tuple(PLACE.values())
     assert change.arguments == {"tick": str(ticks[0])}
 
@@ -85,7 +86,7 @@ def test_a_move_on_says_what_is_skipped(
 ) -> None:
     old = "update pgq.tick set tick_time = tick_time - interval '1 day' where tick_id < %s"
     connection.execute(old, [ticks[3]])
-    time = client.get_tick_info("orders")[3].tick_time - timedelta(hours=1)
+    time = client.call(calls.ticks.get_tick_info("orders"))[3].tick_time - timedelta(hours=1)
     number, tick = {"end": (2, ticks[4]), "tick": (1, ticks[3]), "time": (0, ticks[2])}[to]
     browser = operator()
     page = ask(browser, to=to, tick=ticks[3], time=f"{time:%Y-%m-%dT%H:%M}").text
@@ -125,7 +126,10 @@ def test_waiting_events_are_dropped_on_request(
     page = ask(browser, to="end").text
     assert post(browser, "seek", **fields(page), discard="yes").is_redirect
     assert "dropped 1 that waited" in (outcomes(client)[0][2] or "")
-    assert client.get_changes()[0].arguments == {"tick": str(ticks[4]), "discard": "yes"}
+    assert client.call(calls.history.get_changes())[0].arguments == {
+        "tick": str(ticks[4]),
+        "discard": "yes",
+    }
 
 
 def test_a_consumer_that_came_past_the_place_is_not_moved_back(
@@ -186,7 +190,7 @@ def test_a_reader_of_ticks_is_not_moved(
     operator: Operator, client: pgqpy.Client, ticks: list[int]
 ) -> None:
     client.register_consumer("orders", "lake")
-    client.advance_subscription("orders", "lake", ticks[-1], ticks[-1])
+    client.call(calls.ticks.advance_subscription("orders", "lake", ticks[-1], ticks[-1]))
     browser, names = operator(), {"queue": "orders", "consumer": "lake"}
     page = browser.get(link("/consumer/seek", **names, to="beginning")).text
     assert "It reads ranges of ticks" in page

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pgqpy
-from pgqpy import Message, consumers
+from pgqpy import Message, calls, consumers
 from pgqpy.consumers import Consumer, OpenBatch
 from pgqpy.consumers.settings import BaseConsumer
 from pgqpy.records import Event
@@ -91,6 +91,9 @@ def exists(connection: Any, name: str) -> bool:
             "select to_regclass(%s) is not null or exists (select from pg_proc where proname = %s)"
         )
         return bool(connection.execute(query, [name, attribute]).fetchone()[0])
+    if owner == "calls":
+        module, _, function = attribute.partition(".")
+        return hasattr(getattr(calls, module), function)
     if owner in OWNERS and attribute:
         return name in IN_MESSAGES or hasattr(OWNERS[owner], attribute)
     if " = " in name:

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 import pgqpy
-from pgqpy import Client, install
+from pgqpy import Client, calls, install
 from pgqpy.errors import SchemaRefused
 from pgqpy.testing import EmbeddedServer
 from tests.install.support import Connect, Connection, psql, works
@@ -43,7 +43,7 @@ def test_schema_only_dump_is_recognised_and_can_be_replaced(restored: Connection
 
 def test_schema_only_dump_is_not_taken_for_the_extension(restored: Connection) -> None:
     with pytest.raises(SchemaRefused, match=ADVICE):
-        Client(restored).schema_version()
+        Client(restored).call(calls.admin.schema_version())
 
 
 def test_engine_works_where_all_tables_are_published(admin: Connection) -> None:
@@ -62,7 +62,7 @@ def test_engine_works_where_all_tables_are_published(admin: Connection) -> None:
     (event,) = client.get_batch_events(batch)
     client.event_retry(batch, event, 0)
     client.finish_batch(batch)
-    assert client.maint_retry_events() == 1
+    assert client.call(calls.maintain.maint_retry_events()) == 1
     for call in (
         "pgq.maint_rotate_tables_step1('q')",
         "pgq.maint_rotate_tables_step2()",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from pgqpy import Client
+from pgqpy import Client, calls
 
 MOST = 2**62
 TICK = "select pgq.ticker('q', %s, %s, %s)"
@@ -106,8 +106,13 @@ def _expect_lists(client, breakage):
     found = {each.queue_name: each for each in client.get_consumer_info()}
     assert found["other"].pending_events == 0
     assert found["other"].lag is not None
-    assert [each.estimated_events for each in client.get_queue_metrics("other")] == [1]
-    assert {each.queue_name for each in client.get_queue_metrics()} == {"q", "other"}
+    assert [
+        each.estimated_events for each in client.call(calls.admin.get_queue_metrics("other"))
+    ] == [1]
+    assert {each.queue_name for each in client.call(calls.admin.get_queue_metrics())} == {
+        "q",
+        "other",
+    }
     assert client.connection.execute("select max(events) from pgq.get_tick_info('q')").fetchone()
 
 

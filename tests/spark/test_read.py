@@ -9,10 +9,11 @@ import pytest
 from psycopg import sql
 from pyspark.sql.types import StructType
 
+from pgqpy import calls
 from pgqpy.errors import QueueNotFound, RangeExpired
 from tests.spark.feed import read, rows_of
 from tests.support.gates import wait_until_blocked
-from tests.support.hostile import calls, lay_trap
+from tests.support.hostile import lay_trap, trapped
 from tests.support.waiting import eventually
 
 DATA = StructType().add("ev_data", "string")
@@ -50,7 +51,7 @@ def test_functions_of_a_hostile_search_path_are_not_called(feed, connection):
     lay_trap(connection)
     reader = feed.batch()
     assert datas(rows_of(reader, reader.partitions())) == ["a"]
-    assert calls(connection) == 0
+    assert trapped(connection) == 0
 
 
 def test_a_range_that_rotation_took_is_an_error(feed):
@@ -140,7 +141,7 @@ def test_retried_events_belong_to_their_consumer(feed, client):
     client.event_retry(batch, event, 0)
     client.finish_batch(batch)
     client.connection.execute("update pgq.retry_queue set ev_retry_after = now()")
-    assert client.maint_retry_events() == 1
+    assert client.call(calls.maintain.maint_retry_events()) == 1
     feed.tick()
     assert datas(read(feed.batch())) == ["a"]
 
@@ -177,11 +178,11 @@ def test_what_tasks_staged_side_by_side_is_read_side_by_side(feed):
     stages = []
     for task in range(4):
         with feed.client.transaction():
-            stages.append(feed.client.open_stage(feed.queue, "w", 1))
+            stages.append(feed.client.call(calls.produce.open_stage(feed.queue, "w", 1)))
             events = (("t", f"{task} of {number}") for number in range(100))
             feed.client.insert_events(feed.queue, events)
         feed.tick()
-    feed.client.commit_stage(feed.queue, "w", 1, stages, 400)
+    feed.client.call(calls.produce.commit_stage(feed.queue, "w", 1, stages, 400))
     given = feed.tick()
     feed.insert("after")
     reader = feed.batch(minPartitions=4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pgqpy import calls
 from pgqpy.errors import DatabaseRestored, NotFound
 from tests.spark.feed import read, rows_of
 
@@ -27,7 +28,7 @@ def datas(rows):
 
 
 def test_a_task_that_straddles_a_repair_is_an_error(feed, planned):
-    assert feed.client.repair_queue(feed.queue) == 2
+    assert feed.client.call(calls.admin.repair_queue(feed.queue)) == 2
     with pytest.raises(NotFound, match=CHANGED) as caught:
         rows_of(*planned)
     assert (caught.value.queue, caught.value.tick_id) == (feed.queue, 3)

@@ -97,7 +97,7 @@ def schema_swapped_later(server: Server, dsn: str) -> Iterator[Callable[[], None
             admin.execute(sql.SQL("drop owned by {} cascade").format(sql.Identifier(role)))
 
 
-def calls(connection: psycopg.Connection[Any]) -> int:
+def trapped(connection: psycopg.Connection[Any]) -> int:
     """Return how often a function of the forger was called."""
     query = "select case when is_called then last_value else 0 end from pgq.calls"
     row = connection.execute(query).fetchone()

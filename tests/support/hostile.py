@@ -32,7 +32,7 @@ def lay_trap(connection: psycopg.Connection[Any]) -> None:
         connection.execute(FIRST.format(sql.Identifier(connection.info.dbname)))
 
 
-def calls(connection: psycopg.Connection[Any]) -> int:
+def trapped(connection: psycopg.Connection[Any]) -> int:
     """Return how often somebody called what is in the schema."""
     query = "select case when is_called then last_value else 0 end from hostile.calls"
     row = connection.execute(query).fetchone()

@@ -10,7 +10,7 @@ from threading import Event
 import psycopg
 import pytest
 
-from pgqpy import InvalidArgument
+from pgqpy import InvalidArgument, calls
 from pgqpy.schedule import schedule
 from pgqpy.ticker import cron, logs
 from pgqpy.ticker.cron import Cron
@@ -233,7 +233,7 @@ def enough(client, count):
 def test_each_time_is_fired_once_by_daemons_that_are_killed(client, queue, dsn, spawn):
     start = minutes_ago(400)
     client.add_cron("report", queue, "build", schedule="* * * * *", missed="all")
-    client.pause_cron("report")
+    client.call(calls.cron.pause_cron("report"))
     daemons = [spawn("-c", FIRE, dsn) for _ in range(4)]
     for daemon in daemons:
         daemon.wait_for_output("ready")

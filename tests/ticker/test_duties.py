@@ -11,6 +11,7 @@ from prometheus_client import generate_latest
 from psycopg.conninfo import make_conninfo
 
 import pgqpy
+from pgqpy import calls
 from pgqpy.ticker import logs
 from pgqpy.ticker.health import Health
 from pgqpy.ticker.last_ticks import LastTicks
@@ -212,7 +213,7 @@ def test_ticker_counts_retry_and_dead_events_and_cannot_read_their_data(
     client.tick_queue(queue)
     batch = client.next_batch(queue, "billing")
     later, *never = client.get_batch_events(batch)
-    client.event_retry_many(batch, [(later, 60)])
+    client.call(calls.consume.event_retry_many(batch, [(later, 60)]))
     client.event_dead(batch, [(event, "bad") for event in never])
     ticker = f"pgqpy_test_counter_{os.getpid()}"  # roles belong to the whole cluster
     connection.execute(f"create role {ticker} login in role pgq_ticker")

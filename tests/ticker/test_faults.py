@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 
 import pgqpy
-from pgqpy import install
+from pgqpy import calls, install
 from pgqpy.ticker import Ticker
 from pgqpy.ticker.settings import TickerSettings
 from tests.support.gates import shut_gate
@@ -120,7 +120,7 @@ def test_restored_queue_is_logged_with_what_to_do(start, dsn, client, connection
     failing = daemon.wait_for("queue failing", queue="orders", sqlstate="PQ012")
     assert "repair" in failing["remedy"]
     assert_ticking(client, "other")
-    client.repair_queue("orders")
+    client.call(calls.admin.repair_queue("orders"))
     daemon.wait_for("queue works again", queue="orders")
     assert_ticking(client)
 

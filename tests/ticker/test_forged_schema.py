@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgqpy import install
-from tests.support.forged import FORGER, calls, forged_database
+from tests.support.forged import FORGER, forged_database, trapped
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def test_forged_schema_is_refused_until_the_real_one_is_installed(start, dsn, co
     assert f"schema pgq belongs to role {FORGER}" in refused
     assert "drop the schema" in refused
     assert daemon.healthz()[0] == 503
-    assert calls(connection) == 0
+    assert trapped(connection) == 0
     connection.execute("drop schema pgq, pgq_coop cascade")
     install.install(connection)
     daemon.wait_for("active")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from threading import Event
 
+from pgqpy import calls
 from pgqpy.ticker import logs
 from pgqpy.ticker.health import Health
 from pgqpy.ticker.logs import Report
@@ -23,7 +24,7 @@ def history_duties(dsn, **given):
 
 def test_daemon_writes_the_history(start, dsn, client, queue):
     start(dsn)
-    assert eventually(lambda: client.get_history(queue))
+    assert eventually(lambda: client.call(calls.history.get_history(queue)))
 
 
 def test_history_is_a_duty_of_its_own_that_can_be_switched_off(dsn):

@@ -27,7 +27,7 @@ from pgqpy.ticker.session import Database, Sessions, Timing
 from pgqpy.ticker.settings import TickerSettings
 from pgqpy.ticker.standby import Standby
 from tests.support.crash import kill_server
-from tests.support.forged import calls, schema_swapped_later
+from tests.support.forged import schema_swapped_later, trapped
 from tests.support.waiting import eventually
 
 SLOW = {"retry_period": 600.0}  # seconds: nothing is found because of the period
@@ -117,7 +117,7 @@ def test_nothing_of_a_schema_that_another_role_put_in_place_is_called(
             raw()
             with pytest.raises(SchemaRefused):
                 standby._problem()
-        assert calls(connection) == 0
+        assert trapped(connection) == 0
         sessions.close()
 
 

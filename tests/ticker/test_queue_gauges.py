@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pgqpy import calls
 from pgqpy.ticker import metrics
 from pgqpy.ticker.metrics import (
     CONSUMER_LAG,
@@ -45,7 +46,10 @@ def test_gauges_show_what_queues_keep(
     connection.execute("update pgq.tick set tick_time = now() - interval '1 h'")
     reading = read_gauges(client)
     assert reading[OLDEST_EVENT][(queue,)] >= 3600
-    assert reading[QUEUE_BYTES][(queue,)] == client.get_queue_metrics(queue)[0].total_bytes
+    assert (
+        reading[QUEUE_BYTES][(queue,)]
+        == client.call(calls.admin.get_queue_metrics(queue))[0].total_bytes
+    )
 
 
 def test_sizes_that_took_long_to_read_stay_until_it_is_worth_it(

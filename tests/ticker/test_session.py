@@ -17,7 +17,7 @@ from pgqpy.ticker.settings import TickerSettings
 from pgqpy.ticker.statements import Statements
 from pgqpy.ticker.tick import TickState, tick
 from tests.support.gates import shut_gate
-from tests.support.hostile import calls, lay_trap
+from tests.support.hostile import lay_trap, trapped
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -99,4 +99,4 @@ def test_functions_of_a_hostile_search_path_are_not_called(dsn, client, connecti
         stack.callback(ticker.stop)
         ticker.start()
         eventually(lambda: client.get_queue_info("orders")[0].ev_new == 0)
-    assert calls(connection) == 0
+    assert trapped(connection) == 0

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import generate_latest
 
+from pgqpy import calls
 from pgqpy.ticker.metrics import (
     CAREFUL_WORKERS,
     CONSUMER_LAG,
@@ -89,7 +90,7 @@ def test_a_batch_that_was_taken_over_is_of_no_dead_worker(client: pgqpy.Client, 
 
 
 def test_messages_are_counted_until_they_are_finished(client: pgqpy.Client, queue: str) -> None:
-    client.set_consumer_mode(queue, "billing", "shared")
+    client.call(calls.share.set_consumer_mode(queue, "billing", "shared"))
     names = (queue, "billing")
     assert read_gauges(client)[LEASED_MESSAGES][names] == 0
     client.insert_events(queue, [("t", str(number)) for number in range(5)])
@@ -131,7 +132,7 @@ def test_a_consumer_with_lanes_is_where_its_slowest_lane_is(
     client: pgqpy.Client, queue: str, connect: Callable[..., psycopg.Connection[Any]]
 ) -> None:
     client.register_consumer(queue, "mails")
-    client.set_lanes(queue, "mails", 3, "extra1")
+    client.call(calls.lanes.set_lanes(queue, "mails", 3, "extra1"))
     client.insert_events(queue, [("t", "1", f"key{number}") for number in range(12)])
     client.tick_queue(queue)
     old = "update pgq.tick set tick_time = now() - interval '1 hour' where tick_id = 1"

@@ -11,7 +11,7 @@ import pytest
 import pgqpy
 from pgqpy.errors import ConnectionFailed
 from pgqpy.watch import DeadEvents, Watcher
-from tests.support.hostile import calls, lay_trap
+from tests.support.hostile import lay_trap, trapped
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -289,10 +289,10 @@ def test_it_reads_only_and_calls_no_function_of_another_schema(
     dsn: str, connection: Connection
 ) -> None:
     lay_trap(connection)
-    before = calls(connection)
+    before = trapped(connection)
     with Watcher(dsn) as watcher:
         assert watcher.look().no_answer is None
-        assert calls(connection) == before
+        assert trapped(connection) == before
         client = watcher._client
         assert client is not None
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):

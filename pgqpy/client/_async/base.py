@@ -11,7 +11,7 @@ from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
 from pgqpy.client._async.finisher import AsyncFinisher
-from pgqpy.client._async.runner import AsyncCallRunner
+from pgqpy.client._async.reading import AsyncEventReader
 from pgqpy.client._async.transactions import closing_transaction
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class AsyncBase:
             payload_limit: octets of each field of an event at most.
             json_default: converts what has no form in JSON otherwise, as json.dumps' `default`.
         """
-        self.runner = AsyncCallRunner(connection)  # for pgqpy itself, not for applications
+        self.runner = AsyncEventReader(connection)  # for pgqpy itself, not for applications
         self._payload_limit = payload_limit
         self._json_default = json_default
         self._owned = False

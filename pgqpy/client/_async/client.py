@@ -7,21 +7,11 @@ from typing import TYPE_CHECKING, Any
 from psycopg import AsyncConnection
 
 from pgqpy import calls
-from pgqpy.client._async.admin import AsyncManaging
-from pgqpy.client._async.cancel import AsyncCancelling
 from pgqpy.client._async.consume import AsyncConsuming
-from pgqpy.client._async.cron import AsyncCron
-from pgqpy.client._async.dead_events import AsyncDeadEvents
-from pgqpy.client._async.delayed import AsyncDelayedEvents
-from pgqpy.client._async.history import AsyncHistory
-from pgqpy.client._async.maintain import AsyncMaintaining
+from pgqpy.client._async.manage import AsyncManaging
 from pgqpy.client._async.messages import AsyncReceiving
 from pgqpy.client._async.open import open_for_application, open_session_async
-from pgqpy.client._async.parked import AsyncParkedEvents
 from pgqpy.client._async.produce import AsyncProducing
-from pgqpy.client._async.stages import AsyncStaging
-from pgqpy.client._async.stalled import AsyncStalled
-from pgqpy.client._async.ticks import AsyncTickReading
 from pgqpy.client.session_settings import PINNED
 
 if TYPE_CHECKING:
@@ -32,25 +22,11 @@ if TYPE_CHECKING:
     from pgqpy.calls.json_values import Default
 
 
-class AsyncClient(
-    AsyncProducing,
-    AsyncStaging,
-    AsyncCancelling,
-    AsyncConsuming,
-    AsyncDeadEvents,
-    AsyncParkedEvents,
-    AsyncDelayedEvents,
-    AsyncReceiving,
-    AsyncStalled,
-    AsyncHistory,
-    AsyncTickReading,
-    AsyncManaging,
-    AsyncCron,
-    AsyncMaintaining,
-):
+class AsyncClient(AsyncProducing, AsyncConsuming, AsyncReceiving, AsyncManaging):
     """Calls the SQL functions of the queue.
 
-    Most methods have the name of their function; the docstring names it otherwise.
+    A method has the name of its function; the docstring names it otherwise. What no application
+    needs is no method: `call` sends it.
 
     `AsyncClient(connection)` uses a psycopg connection of the application: its calls commit, or
     roll back, with the application's own work. It never commits, and changes no setting.

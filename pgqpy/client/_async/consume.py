@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack, aclosing
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from pgqpy import calls
+from pgqpy.calls.dead_events import matching
+from pgqpy.client import encodings
 from pgqpy.client._async.base import AsyncBase
-from pgqpy.client._async.transactions import inner_transaction
 from pgqpy.errors import BatchLost
-from pgqpy.records import Batch
 
 if TYPE_CHECKING:
     from collections import abc
 
+    from typing_extensions import Unpack
+
     from pgqpy.calls import After, Interval
-    from pgqpy.records import BatchInfo, Event, SeekResult
+    from pgqpy.calls.dead_events import Filters
+    from pgqpy.records import Batch, DeadEvent, Event, Failure, SeekResult
 
 
 class AsyncConsuming(AsyncBase):
@@ -72,26 +75,6 @@ class AsyncConsuming(AsyncBase):
         """
         return await self.runner.run(calls.consume.unregister_consumer(queue, consumer))
 
-    async def set_consumer_mode(
-        self, queue: str, consumer: str, mode: calls.share.Mode | None
-    ) -> int:
-        """Decide whether one process runs a consumer ("plain") or workers share it ("shared").
-
-        Its first run decides it too; None lets the next run decide. Returns 1 if that changed, else
-        0. Raises ConsumerNotFound, and ConsumerRunning while it runs or has a batch open.
-        """
-        return await self.runner.run(calls.share.set_consumer_mode(queue, consumer, mode))
-
-    async def set_lanes(self, queue: str, consumer: str, lanes: int, key: str) -> int:
-        """Divide a consumer into lanes by a key: "type", or "extra1" to "extra4".
-
-        Several processes then take batches of it, and events of one key are handled in order. The
-        number and the key may be changed while it runs. Returns 1 if they changed, else 0. Raises
-        ConsumerNotFound, InvalidArgument, and ConsumerRunning while it runs without lanes, or
-        while an earlier change is not done.
-        """
-        return await self.runner.run(calls.lanes.set_lanes(queue, consumer, lanes, key))
-
     async def set_consumer_filter(
         self,
         queue: str,
@@ -136,13 +119,6 @@ class AsyncConsuming(AsyncBase):
         call = calls.consume.next_batch(queue, consumer, min_lag, min_count, min_interval)
         return await self.runner.run(call)
 
-    async def get_batch_info(self, batch: Batch | int) -> BatchInfo | None:
-        """Return the consumer and the ticks of an open batch; None if there is no such batch.
-
-        PGQ get_batch_info.
-        """
-        return await self.runner.run(calls.consume.get_batch_info(batch))
-
     async def get_batch_events(
         self, batch: Batch | int, *, fetch_size: int = calls.read.FETCH_SIZE
     ) -> abc.AsyncIterator[Event]:
@@ -157,49 +133,10 @@ class AsyncConsuming(AsyncBase):
             async for event in client.get_batch_events(batch):
                 print(event.id, event.type, event.json())
         """
-        async with aclosing(self.fetch_batch_events(batch, fetch_size)) as fetched:
+        async with aclosing(self.runner.fetch_batch_events(batch, fetch_size)) as fetched:
             async for events in fetched:
                 for event in events:
                     yield event
-
-    async def fetch_batch_events(
-        self, batch: Batch | int, fetch_size: int
-    ) -> abc.AsyncGenerator[list[Event], None]:
-        """Iterate over the same events as lists of at most `fetch_size`, which is faster.
-
-        A batch of parked events, at most 1,000, is read at once. Close it if you stop early.
-        """
-        size, batch_id = calls.read.checked_fetch_size(fetch_size), calls.batch_id(batch)
-        runner, origin = self.runner, self.runner.origin()
-        wanted = calls.read.of_batch(batch_id)
-        if isinstance(batch, Batch) and batch.parked:
-            # In an order of their own, which pages by id would not keep.
-            query = calls.read.select_at_most(calls.parked.MOST_TAKEN)
-            events = await runner.read(wanted, query, wanted.params)
-            for start in range(0, max(len(events), 1), size):
-                yield events[start : start + size]
-            return
-        if calls.read.fits(batch, size):
-            # The ticks only estimate the number of events. If there are more, a cursor reads all.
-            query = calls.read.select_at_most(size + 1)
-            events = await runner.read(wanted, query, wanted.params)
-            if len(events) <= size:
-                yield events
-                return
-        name = calls.read.cursor_name(batch_id)
-        # Another thread or task may have the transaction of insert_events.
-        async with runner.locked(origin), runner.settled():
-            if not await runner.is_alone():
-                first = await runner.read(wanted, calls.read.OPEN_CURSOR, (batch_id, name, size))
-                reader = runner.fetch(wanted, name, size, first, held=False)
-            elif runner.holds_cursors:
-                await runner.hold_cursor(wanted, batch_id, name)
-                reader = runner.fetch(wanted, name, size, None, held=True)
-            else:
-                reader = runner.read_pages(wanted, batch_id, size)
-        async with aclosing(reader) as lists:
-            async for some in lists:
-                yield some
 
     async def event_retry(self, batch: Batch | int, event: Event | int, after: After) -> int:
         """Put one event of an open batch into the retry queue: 1 queued, 0 was there already.
@@ -210,29 +147,6 @@ class AsyncConsuming(AsyncBase):
         Raises BatchLost, NotFound, and InvalidArgument for a negative delay.
         """
         return await self.runner.run(calls.consume.event_retry(batch, event, after))
-
-    async def event_retry_many(
-        self, batch: Batch | int, retries: abc.Iterable[tuple[Event, After]]
-    ) -> int:
-        """Put many events of an open batch into the retry queue, each until a time; all or none.
-
-        `retries` are pairs of an event and seconds, a timedelta or an aware datetime. One call,
-        whose cost does not depend on the batch; with the extension pgq, one `event_retry` each.
-        Returns the number of newly queued events, without those that were in the retry queue.
-
-        Raises BatchLost, NotFound, and InvalidArgument for a negative delay.
-        """
-        pairs, origin = list(retries), self.runner.origin()
-        if not await self.runner.is_extension():
-            return await self.runner.run(calls.consume.event_retry_many(batch, pairs))
-        queued = 0
-        async with AsyncExitStack() as block:
-            await block.enter_async_context(self.runner.locked(origin))
-            if await self.runner.is_alone():
-                await block.enter_async_context(inner_transaction(self.connection))
-            for event, after in pairs:
-                queued += await self.runner.run(calls.consume.event_retry(batch, event, after))
-        return queued
 
     async def batch_retry(self, batch: Batch | int, after: Interval) -> int:
         """Put every event of an open batch into the retry queue; return the number of new ones.
@@ -279,3 +193,115 @@ class AsyncConsuming(AsyncBase):
         call = calls.consume.finish_part(batch, up_to, done, position)
         if not await self.runner.run(call):
             raise BatchLost(batch_id=calls.batch_id(batch), function="finish_part")
+
+    async def event_dead(
+        self,
+        batch: Batch | int,
+        dead: abc.Iterable[tuple[Event, str | BaseException | Failure | None]],
+    ) -> int:
+        """Give up events of an open batch: they are kept, but not delivered again.
+
+        `dead` are pairs of an event and the reason: a text, of which 1,000 characters are kept, or
+        an exception, whose class, text and traceback are kept. Characters that the database cannot
+        hold are escaped. Returns the number of new dead events.
+
+        Raises BatchLost, NotFound.
+        """
+        ascii_only = not encodings.holds_everything(self.runner.connection)
+        call = calls.dead_events.event_dead(batch, dead, ascii_only=ascii_only)
+        return await self.runner.run(call)
+
+    async def get_dead_events(
+        self,
+        queue: str,
+        consumer: str,
+        event_ids: abc.Iterable[int] | None = None,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        **filters: Unpack[Filters],
+    ) -> list[DeadEvent]:
+        """List dead events of a consumer, the newest event first.
+
+        Args:
+            queue: the queue.
+            consumer: its consumer.
+            event_ids: only these events.
+            after: only events with a higher id: see get_dead_event_bounds.
+            before: only events with a lower id.
+            **filters: any of
+                type: only events of this type; "": those without a type.
+                error: only events that died of an exception of this class (`dead_error`); "":
+                    those that died without an exception.
+                since: only events that died at this time or later.
+                until: only events that died before this time.
+                limit: at most this many.
+
+        Raises ConsumerNotFound.
+        """
+        wanted = matching(event_ids, **filters)
+        call = calls.dead_events.get_dead_events(queue, consumer, wanted, after, before)
+        return await self.runner.run(call)
+
+    async def revive_dead_events(
+        self,
+        queue: str,
+        consumer: str,
+        event_ids: abc.Iterable[int] | None = None,
+        *,
+        after: int | None = None,
+        **filters: Unpack[Filters],
+    ) -> list[int]:
+        """Put dead events into the retry queue, for their consumer; return their ids.
+
+        The arguments are those of `get_dead_events`, and `after`: only events with a higher id.
+        The oldest events are the first. With `limit` each call is a short transaction: call it
+        again, `after` its last id, until it returns fewer. Events that another session is
+        reviving or deleting are left out. Raises ConsumerNotFound.
+        """
+        wanted = matching(event_ids, **filters)
+        return await self.runner.run(
+            calls.dead_events.revive_dead_events(queue, consumer, wanted, after)
+        )
+
+    async def delete_dead_events(
+        self,
+        queue: str,
+        consumer: str,
+        event_ids: abc.Iterable[int] | None = None,
+        *,
+        after: int | None = None,
+        **filters: Unpack[Filters],
+    ) -> list[int]:
+        """Delete dead events for good; return their ids.
+
+        The arguments are those of `revive_dead_events`. Raises ConsumerNotFound.
+        """
+        wanted = matching(event_ids, **filters)
+        return await self.runner.run(
+            calls.dead_events.delete_dead_events(queue, consumer, wanted, after)
+        )
+
+    async def get_tick_events(
+        self, queue: str, from_tick: int, to_tick: int, *, fetch_size: int = calls.read.FETCH_SIZE
+    ) -> abc.AsyncIterator[Event]:
+        """Iterate over the events after one tick, up to another, by id; memory holds `fetch_size`.
+
+        They are the events of the batches in between. Retried events, which belong to one consumer,
+        are left out. Inside a transaction, read to the end before it ends.
+
+        Raises QueueNotFound, NotFound, and RangeExpired if rotation removed some of its events.
+        """
+        size = calls.read.checked_fetch_size(fetch_size)
+        wanted = calls.ticks.events(queue, from_tick, to_tick)
+        name = calls.read.cursor_name(to_tick)
+        async with self.runner.locked(), self.runner.settled():
+            held = await self.runner.is_alone()
+            declare = calls.ticks.declare_events(name, wanted, held=held)
+            await self.runner.close_left_open()
+            await self.runner.require_pgqpy("get_tick_events")
+            await self.runner.read(wanted, declare, prepare=False)
+        async with aclosing(self.runner.fetch(wanted, name, size, None, held=held)) as lists:
+            async for events in lists:
+                for event in events:
+                    yield event

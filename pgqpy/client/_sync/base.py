@@ -11,7 +11,7 @@ from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
 from pgqpy.client._sync.finisher import Finisher
-from pgqpy.client._sync.runner import CallRunner
+from pgqpy.client._sync.reading import EventReader
 from pgqpy.client._sync.transactions import closing_transaction
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Base:
             payload_limit: octets of each field of an event at most.
             json_default: converts what has no form in JSON otherwise, as json.dumps' `default`.
         """
-        self.runner = CallRunner(connection)  # for pgqpy itself, not for applications
+        self.runner = EventReader(connection)  # for pgqpy itself, not for applications
         self._payload_limit = payload_limit
         self._json_default = json_default
         self._owned = False

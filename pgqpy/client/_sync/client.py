@@ -7,21 +7,11 @@ from typing import TYPE_CHECKING, Any
 from psycopg import Connection
 
 from pgqpy import calls
-from pgqpy.client._sync.admin import Managing
-from pgqpy.client._sync.cancel import Cancelling
 from pgqpy.client._sync.consume import Consuming
-from pgqpy.client._sync.cron import Cron
-from pgqpy.client._sync.dead_events import DeadEvents
-from pgqpy.client._sync.delayed import DelayedEvents
-from pgqpy.client._sync.history import History
-from pgqpy.client._sync.maintain import Maintaining
+from pgqpy.client._sync.manage import Managing
 from pgqpy.client._sync.messages import Receiving
 from pgqpy.client._sync.open import open_for_application, open_session
-from pgqpy.client._sync.parked import ParkedEvents
 from pgqpy.client._sync.produce import Producing
-from pgqpy.client._sync.stages import Staging
-from pgqpy.client._sync.stalled import Stalled
-from pgqpy.client._sync.ticks import TickReading
 from pgqpy.client.session_settings import PINNED
 
 if TYPE_CHECKING:
@@ -32,25 +22,11 @@ if TYPE_CHECKING:
     from pgqpy.calls.json_values import Default
 
 
-class Client(
-    Producing,
-    Staging,
-    Cancelling,
-    Consuming,
-    DeadEvents,
-    ParkedEvents,
-    DelayedEvents,
-    Receiving,
-    Stalled,
-    History,
-    TickReading,
-    Managing,
-    Cron,
-    Maintaining,
-):
+class Client(Producing, Consuming, Receiving, Managing):
     """Calls the SQL functions of the queue.
 
-    Most methods have the name of their function; the docstring names it otherwise.
+    A method has the name of its function; the docstring names it otherwise. What no application
+    needs is no method: `call` sends it.
 
     `Client(connection)` uses a psycopg connection of the application: its calls commit, or
     roll back, with the application's own work. It never commits, and changes no setting.

@@ -1,4 +1,4 @@
-"""[Generated from _async/produce.py by tools/unasync.py: edit that file, not this one.] The part of the client for producers: inserting events."""
+"""[Generated from _async/produce.py by tools/unasync.py: edit that file, not this one.] The part of the client for producers: inserting events, and taking them back."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from pgqpy.calls import Call, Interval, Payload
     from pgqpy.client._sync.cursors import CallOrigin
     from pgqpy.client._iterables import Events
-    from pgqpy.records import InsertedOnce
+    from pgqpy.records import Cancellation, DelayedEvent, InsertedOnce
 
 
 class Producing(Base):
-    """Inserts events. Needs the role pgq_writer."""
+    """Inserts events, cancels and skips them, lists delayed ones. Needs the role pgq_writer."""
 
     def insert_event(
         self,
@@ -203,6 +203,39 @@ class Producing(Base):
             with inner_transaction(self.connection):
                 return self._copy(queue, events)
         raise Rollback  # the iterable raised it, and the transaction above took it for its own
+
+    def cancel_event(self, queue: str, events: calls.cancel.Events) -> list[Cancellation]:
+        """Hide events from all consumers that have not had them; say what happened for each.
+
+        `events` are Events or ids, or one of them. Copies that wait for a consumer, in its retry
+        queue or parked, are removed. Open batches do not change. Needs the role pgq_writer.
+
+        Consumers of the queue wait until the transaction ends, so commit at once. The call waits
+        for a consumer that opens or finishes a batch just now; `lock_timeout` limits that. Raises
+        QueueNotFound, DatabaseRestored.
+
+            told = client.cancel_event("orders", [17, 18])
+            late = [each for each in told if each.state == "delivered"]
+        """
+        return self.runner.run(calls.cancel.cancel_event(queue, events))
+
+    def skip_event(
+        self, queue: str, consumer: str, events: calls.cancel.Events
+    ) -> list[Cancellation]:
+        """Hide events from one consumer, if it has not had them. Needs the role pgq_reader.
+
+        As `cancel_event`. Raises ConsumerNotFound, WrongMode, DatabaseRestored.
+        """
+        return self.runner.run(calls.cancel.skip_event(queue, consumer, events))
+
+    def get_delayed_events(
+        self, queue: str, *, limit: int | None = None
+    ) -> list[DelayedEvent]:
+        """List the delayed events of a queue, the one that is due first.
+
+        `limit`: at most this many. Needs the role pgq_reader. Raises QueueNotFound.
+        """
+        return self.runner.run(calls.delayed.get_delayed_events(queue, limit))
 
     def _insert_pieces(
         self, queue: str, pieces: list[Piece], due: timedelta | datetime | None, origin: CallOrigin

@@ -12,25 +12,20 @@ from psycopg.pq import TransactionStatus
 
 from pgqpy import calls, errors
 from pgqpy.client import encodings
-from pgqpy.client._sync import find_unreadable
 from pgqpy.client._sync.cursors import Cursors, CallOrigin
 from pgqpy.client._sync.transactions import close, inner_transaction
-from pgqpy.client._rows import UtcLoader, bounded, event_row, failed_call, to_event
+from pgqpy.client._rows import bounded, failed_call
 from pgqpy.client.list_dumper import NullSafeListDumper
 from pgqpy.client.schema_guard import GUARD_FAILED, REPLACED
-from pgqpy.errors import InvalidEvent
-from pgqpy.sqlstates import from_database, translated
+from pgqpy.sqlstates import from_database
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
     from psycopg import Connection
-    from psycopg.abc import Params
 
     from pgqpy.calls import Call, Row
-    from pgqpy.calls.read import EventSet, Statement
     from pgqpy.client.schema_guard import SchemaGuard
-    from pgqpy.records import Event
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -79,7 +74,7 @@ class CallRunner(Cursors):
         cursors = [self._cursor_for(call) for call in sent]
         try:
             self._send(origin, sent, cursors, single=len(wanted) == 1)
-            rows = [_rows(cursor, tuple) for cursor in cursors]
+            rows = [rows_of(cursor, tuple) for cursor in cursors]
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:
             # The guard is no candidate, though it may have no result.
             failed = failed_call(wanted, cursors[first:])
@@ -166,38 +161,6 @@ class CallRunner(Cursors):
             self._is_extension = not own
         return self._is_extension
 
-    def read(
-        self,
-        events: EventSet,
-        query: Statement,
-        params: Params | None = None,
-        *,
-        prepare: bool | None = None,
-    ) -> list[Event]:
-        """Run a statement that reads some of these events; an empty list if it returns no rows."""
-        origin = self.origin()
-        try:
-            with self.exclusive, self.settled():
-                self.refuse_after_block(origin)
-                with translated(events.function, events.error_data):
-                    return self._fetch(query, params, prepare=prepare)
-        except (UnicodeEncodeError, UntranslatableCharacter) as exc:
-            raise encodings.not_carried(events, exc, self.connection) from exc
-        except UNREADABLE as exc:
-            found = find_unreadable.find(self, events, exc.sqlstate)
-            if found is None:
-                raise
-            raise found from exc
-
-    def _fetch(
-        self, query: Statement, params: Params | None, *, prepare: bool | None
-    ) -> list[Event]:
-        encodings.check(self.connection)
-        with Cursor(self.connection, row_factory=event_row) as cursor:
-            cursor.adapters.register_loader("timestamptz", UtcLoader)
-            cursor.execute(query, params, binary=True, prepare=prepare)
-            return _rows(cursor, to_event)
-
     def begin(self) -> None:
         """Begin the application's transaction if it is to have one and has not begun it.
 
@@ -207,83 +170,8 @@ class CallRunner(Cursors):
         if not self.connection.autocommit and self.status() == TransactionStatus.IDLE:
             self.connection.execute("")  # it takes no snapshot and no transaction id
 
-    def hold_cursor(self, events: EventSet, batch_id: int, name: str) -> None:
-        """Open a cursor WITH HOLD over a batch, outside a transaction."""
-        self.close_left_open()
-        try:
-            with translated(events.function, events.error_data):
-                with inner_transaction(self.connection), self.cursor() as cursor:
-                    query = _query_of_batch(cursor, batch_id)
-                    cursor.execute(calls.read.declare_held(name, query), prepare=False)
-        except ProgramLimitExceeded as exc:  # the rows are copied, and those copies have a limit
-            found = find_unreadable.find(self, events, exc.sqlstate)
-            if found is None:
-                raise
-            raise found from exc
 
-    def read_pages(
-        self, events: EventSet, batch_id: int, size: int
-    ) -> Generator[list[Event], None, None]:
-        """Yield the events of a batch as lists of `size`, each read in a transaction of its own.
-
-        A list ends between two ids: the retried copy of an event has the same id.
-        """
-        after, limit = calls.read.NO_ID, size + 1
-        while True:
-            try:
-                with translated(events.function, events.error_data):
-                    with (
-                        self.exclusive,
-                        inner_transaction(self.connection),
-                        self.cursor() as cursor,
-                    ):
-                        query = _query_of_batch(cursor, batch_id)
-                        some = self.read(events, calls.read.page(query, after, limit))
-            except InvalidEvent as error:
-                found = find_unreadable.find(self, events, error.sqlstate)
-                raise found or error from error
-            if len(some) < limit:
-                if some:
-                    yield some
-                return
-            whole = [event for event in some if event.id < some[-1].id]
-            if whole:
-                yield whole
-                after, limit = whole[-1].id, size + 1
-            else:
-                limit *= 2
-
-    def fetch(
-        self, events: EventSet, name: str, size: int, first: list[Event] | None, *, held: bool
-    ) -> Generator[list[Event], None, None]:
-        """Yield the events of an open cursor as lists; `first` are those that were read already.
-
-        The cursor is closed before the last events are yielded: their handler may roll back.
-        """
-        is_open, some = True, first
-        try:
-            while is_open:
-                if some is None:
-                    some = self.read(events, calls.read.fetch(name, size), prepare=False)
-                if len(some) < size:
-                    is_open = False
-                    with self.exclusive:
-                        self.close_cursor(name)
-                if some:
-                    yield some
-                some = None
-        finally:
-            if is_open:
-                self.abandon_cursor(name, held=held)
-
-
-def _query_of_batch(cursor: Cursor[Row], batch_id: int) -> str:
-    """Return the query of batch_event_sql, and make its settings for the transaction."""
-    cursor.execute(calls.read.SETTINGS_AND_QUERY, (batch_id,))
-    return str((cursor.fetchall())[0][-1])
-
-
-def _rows(cursor: Cursor[R], kind: Callable[..., R]) -> list[R]:
+def rows_of(cursor: Cursor[R], kind: Callable[..., R]) -> list[R]:
     # In a pipeline of the application there is no result yet: fetchall waits for it.
     if cursor.pgresult is not None and cursor.description is None:
         return []

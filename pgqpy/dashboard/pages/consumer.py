@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pgqpy import calls
 from pgqpy.calls.filters import describe_filter
 from pgqpy.dashboard.page import ROWS, Page, View
 from pgqpy.errors import ConsumerNotFound
@@ -28,8 +29,12 @@ def collect(view: View) -> dict[str, Any]:
     ]
     keys = []
     if view.rights.payloads and found.parked_events:
-        keys = view.client.get_parked(queue, name, limit=ROWS)
-    retries = view.client.get_retry_counts(queue, name, COUNTED) if found.retry_events else []
+        keys = view.client.call(calls.parked.get_parked(queue, name, limit=ROWS))
+    retries = (
+        view.client.call(calls.admin.get_retry_counts(queue, name, COUNTED))
+        if found.retry_events
+        else []
+    )
     stalled = [each for each in view.snapshot.stalled if each[:2] == (queue, name)]
     return {
         "consumer": found,

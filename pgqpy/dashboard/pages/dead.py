@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pgqpy import calls
 from pgqpy.dashboard.page import ROWS, Page, View
 
 if TYPE_CHECKING:
@@ -24,10 +25,12 @@ def collect(view: View) -> dict[str, Any]:
         return {**context, "bounds": None}
     filters: Filters = {"type": view.params.get("type"), "error": view.params.get("error")}
     before, client = view.number("before"), view.client
-    bounds = client.get_dead_event_bounds(queue, consumer, before=before)
+    bounds = client.call(calls.dead_events.get_dead_event_bounds(queue, consumer, before=before))
     after = None if bounds.first_id is None else bounds.first_id - 1
-    groups = client.get_dead_event_counts(
-        queue, consumer, after=after, before=before, limit=GROUPS + 1
+    groups = client.call(
+        calls.dead_events.get_dead_event_counts(
+            queue, consumer, after=after, before=before, limit=GROUPS + 1
+        )
     )
     events = []
     if view.rights.payloads:

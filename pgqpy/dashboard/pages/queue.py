@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 from psycopg.rows import dict_row
 
+from pgqpy import calls
 from pgqpy.dashboard.actions import SETTINGS as CHANGEABLE
 from pgqpy.dashboard.page import ROWS, Page, View
 from pgqpy.dashboard.render import age, size
@@ -56,9 +57,9 @@ def collect(view: View) -> dict[str, Any]:
         raise QueueNotFound(QueueNotFound.words.format(queue=name), queue=name)
     now = settings.pop("now")
     consumers = sorted(view.snapshot.consumers_of(name), key=_lag, reverse=True)
-    tables = client.get_rotation_info(name)
-    ticks = {mark.id: mark for mark in client.get_tick_marks(name, MARKS)}
-    newest = client.get_tick_info(name, max(ticks, default=0) - NEWEST)
+    tables = client.call(calls.stalled.get_rotation_info(name))
+    ticks = {mark.id: mark for mark in client.call(calls.ticks.get_tick_marks(name, MARKS))}
+    newest = client.call(calls.ticks.get_tick_info(name, max(ticks, default=0) - NEWEST))
     ticks |= {each.tick_id: TickMark(*each[:2], each.tick_event_seq) for each in newest}
     picture = ruler(
         _marks(list(ticks.values()), now),

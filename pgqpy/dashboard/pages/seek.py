@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from psycopg.errors import InsufficientPrivilege
 
-from pgqpy import browse, tick_ranges
+from pgqpy import browse, calls, tick_ranges
 from pgqpy.dashboard.page import Page, View
 from pgqpy.errors import ConsumerNotFound, InvalidArgument
 from pgqpy.tick_distance import measure
@@ -74,7 +74,7 @@ def _place(view: View, queue: str) -> Cut:
         if tick is None:
             raise InvalidArgument("name the tick")
     elif wanted == "time":
-        tick = client.get_tick_at(queue, _time(view))
+        tick = client.call(calls.ticks.get_tick_at(queue, _time(view)))
     else:
         raise InvalidArgument(f"{wanted!r} is no place: {', '.join(PLACES)}")
     found = None if tick is None else browse.find_tick(client, queue, tick)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import psycopg
 from psycopg import sql
 
+from pgqpy import calls
 from pgqpy.calls.produce import table_to_load
 from pgqpy.errors import InvalidEvent, QueueRefused
 from pgqpy.spark.connections import check_schema, connect_with_retries
@@ -74,7 +75,7 @@ def load(
         stage = None
         if write_id:
             check_schema(client)  # an older schema would show the events at once
-            stage = client.open_stage(options.queue, *write_id)
+            stage = client.call(calls.produce.open_stage(options.queue, *write_id))
         if stage is not None or not write_id:
             _copy(client, options, column_names(fields(columns, first)), rows)
             return Attempt(stage, rows.events, rows.fingerprint)

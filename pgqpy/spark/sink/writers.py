@@ -24,6 +24,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from pgqpy import calls
 from pgqpy.errors import PgqError, StageLost
 from pgqpy.spark.connections import connect, connect_with_retries, with_retries
 from pgqpy.spark.local_properties import BATCH_ID, QUERY_ID
@@ -120,7 +121,9 @@ def commit_stages(options: SinkOptions, messages: Sequence[WriterCommitMessage |
 
     def commit() -> int:
         with connect(options.database, options.queue) as client, client.transaction():
-            done = client.commit_stage(options.queue, *write_id, stages, events, sums)
+            done = client.call(
+                calls.produce.commit_stage(options.queue, *write_id, stages, events, sums)
+            )
             if done and done_before:  # that task inserted nothing: its events would be lost
                 raise StageLost(
                     f"the ledger of queue {options.queue} has lost epoch {write_id.epoch} of "
@@ -146,9 +149,9 @@ def drop_stages(options: SinkOptions, write_id: WriteId | None) -> None:
         return
     try:
         with connect_with_retries(options.database, options.queue) as client:
-            client.drop_stage(options.queue, write_id.writer)
+            client.call(calls.produce.drop_stage(options.queue, write_id.writer))
             if write_id.epoch is None:
-                client.commit_stage(options.queue, *write_id, [], 0)
+                client.call(calls.produce.commit_stage(options.queue, *write_id, [], 0))
     except (PgqError, psycopg.Error) as exc:
         logger.warning("the stages of %s are left to maintenance: %s", write_id.writer, exc)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pgqpy import tick_ranges
+from pgqpy import calls, tick_ranges
 from pgqpy.archive.files import read_info
 from pgqpy.archive.read import ArchiveSelection, choose_files, read_batches
 from pgqpy.archive.seam import join_archive
@@ -95,7 +95,9 @@ def find_joined(
     client: Client, queue: Queue, location: str, types: Sequence[str] | None
 ) -> JoinedArchive:
     """Find the place where the archive ends; the server checks the types. See `join_archive`."""
-    client.tick_event_sql(queue.name, queue.last_tick, queue.last_tick, types=types)
+    client.call(
+        calls.ticks.tick_event_sql(queue.name, queue.last_tick, queue.last_tick, types=types)
+    )
     return join_archive(client, Store(location), queue)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 from pyspark.sql.datasource import InputPartition
 
+from pgqpy import calls
 from pgqpy.spark.source.columns import TICK_ID, selected_columns
 from pgqpy.spark.source.splitting import ReleasedStage, split_range
 from pgqpy.tick_finder import TickFinder, parse_snapshot
@@ -60,7 +61,7 @@ def plan_partitions(
 
     Call it inside `tick_ranges.locked_queue`.
     """
-    ticks = client.get_tick_info(queue.name, start, end)
+    ticks = client.call(calls.ticks.get_tick_info(queue.name, start, end))
     stages = _released_stages(client, queue, ticks, start, end) if start < end else []
     return [
         _partition(client, queue, ranges, ticks, schema, conditions, types)
@@ -71,7 +72,9 @@ def plan_partitions(
 def _released_stages(
     client: Client, queue: Queue, ticks: Sequence[TickInfo], start: int, end: int
 ) -> list[ReleasedStage]:
-    stages = client.get_tick_stages(queue.name, start, end)  # raises if a tick is missing
+    stages = client.call(
+        calls.ticks.get_tick_stages(queue.name, start, end)
+    )  # raises if a tick is missing
     if not stages:
         return []
     finder = _finder(ticks, start, end)
@@ -101,8 +104,10 @@ def _partition(
         sql.SQL("select {} from ({}) e where {}").format(
             columns,
             sql.SQL(
-                client.tick_event_sql(
-                    queue.name, each.from_tick, each.to_tick, each.stages, types=types
+                client.call(
+                    calls.ticks.tick_event_sql(
+                        queue.name, each.from_tick, each.to_tick, each.stages, types=types
+                    )
                 )
             ),
             _where(each, conditions),

@@ -6,7 +6,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pgqpy import tick_ranges
+from pgqpy import calls, tick_ranges
 from pgqpy.errors import (
     ConsumerNotFound,
     ConsumerRunning,
@@ -109,7 +109,7 @@ class Subscription:
                 start = max(start, self._position(client).tick)
             end = tick_ranges.find_end(client, queue, start, most, limits)
             if end is not None:
-                client.pin_range(self._queue, self._consumer, start, end)
+                client.call(calls.ticks.pin_range(self._queue, self._consumer, start, end))
             return self._offset(client, start if end is None else end)
 
         for _ in range(ATTEMPTS - 1):
@@ -140,7 +140,9 @@ class Subscription:
             self._check_ticks(client, end)
             at = self._position(client).tick
             if at < end.tick:
-                client.advance_subscription(self._queue, self._consumer, at, end.tick)
+                client.call(
+                    calls.ticks.advance_subscription(self._queue, self._consumer, at, end.tick)
+                )
 
         self.connection.call(advance)
 
@@ -229,7 +231,7 @@ class Subscription:
 
     def _mark(self, client: Client, tick: int) -> None:
         """Let the server know, before the first range, that the subscription is read by ticks."""
-        client.advance_subscription(self._queue, self._consumer, tick, tick)
+        client.call(calls.ticks.advance_subscription(self._queue, self._consumer, tick, tick))
 
     def _retained_tick(self, client: Client, queue: Queue, tick: int) -> int:
         loss = self._options.fail_on_data_loss

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pgqpy import calls
 from pgqpy.client import Client
 from pgqpy.errors import StageLost
 from pgqpy.spark.sink.write_task import Attempt, WriteId
@@ -54,7 +55,7 @@ def test_an_epoch_with_a_stage_that_a_failover_lost_fails_whoever_has_its_transa
     with Client(connect(autocommit=False)) as client, client.transaction():
         for name in ("lost", "kept"):  # rolled back and done again: the same transaction id
             with client.connection.transaction(force_rollback=name == "lost"):
-                attempts.append(Attempt(client.open_stage("q", *write_id), 1))
+                attempts.append(Attempt(client.call(calls.produce.open_stage("q", *write_id)), 1))
                 client.insert_event("q", "t", name)
     with pytest.raises(StageLost):
         one.commit(*(TaskMessage(write_id, attempt) for attempt in attempts))

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from pgqpy.errors import InvalidEvent, QueueNotFound
 from pgqpy.spark.sink.writers import BatchWriter
 from tests.spark.sink.epochs import ARROW, SCHEMA
-from tests.support.hostile import calls, lay_trap
+from tests.support.hostile import lay_trap, trapped
 from tests.support.sqlstates import refused
 
 MODES = pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
@@ -60,7 +60,7 @@ def test_functions_of_a_hostile_search_path_are_not_called(epoch, connection, st
     for number in (1, 2):
         one = epoch(number, mode=mode)
         one.commit(one.task(f"event {number}"))
-    assert calls(connection) == 0
+    assert trapped(connection) == 0
     assert stored() == ["event 1", "event 2"]
 
 

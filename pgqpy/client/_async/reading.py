@@ -1,0 +1,180 @@
+"""Reads of events over a connection: one SELECT, or a cursor."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from psycopg import AsyncCursor
+from psycopg.errors import CharacterNotInRepertoire, ProgramLimitExceeded, UntranslatableCharacter
+
+from pgqpy import calls
+from pgqpy.client import encodings
+from pgqpy.client._async import find_unreadable
+from pgqpy.client._async.runner import AsyncCallRunner, rows_of
+from pgqpy.client._async.transactions import inner_transaction
+from pgqpy.client._rows import UtcLoader, event_row, to_event
+from pgqpy.errors import InvalidEvent
+from pgqpy.records import Batch
+from pgqpy.sqlstates import translated
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from psycopg.abc import Params
+
+    from pgqpy.calls import Row
+    from pgqpy.calls.read import EventSet, Statement
+    from pgqpy.records import Event
+
+UNREADABLE = (CharacterNotInRepertoire, ProgramLimitExceeded)
+
+
+class AsyncEventReader(AsyncCallRunner):
+    """A runner that reads events too; their times are in UTC."""
+
+    async def fetch_batch_events(
+        self, batch: Batch | int, fetch_size: int
+    ) -> AsyncGenerator[list[Event], None]:
+        """Iterate over the same events as lists of at most `fetch_size`, which is faster.
+
+        A batch of parked events, at most 1,000, is read at once. Close it if you stop early.
+        """
+        size, batch_id = calls.read.checked_fetch_size(fetch_size), calls.batch_id(batch)
+        origin = self.origin()
+        wanted = calls.read.of_batch(batch_id)
+        if isinstance(batch, Batch) and batch.parked:
+            # In an order of their own, which pages by id would not keep.
+            query = calls.read.select_at_most(calls.parked.MOST_TAKEN)
+            events = await self.read(wanted, query, wanted.params)
+            for start in range(0, max(len(events), 1), size):
+                yield events[start : start + size]
+            return
+        if calls.read.fits(batch, size):
+            # The ticks only estimate the number of events. If there are more, a cursor reads all.
+            query = calls.read.select_at_most(size + 1)
+            events = await self.read(wanted, query, wanted.params)
+            if len(events) <= size:
+                yield events
+                return
+        name = calls.read.cursor_name(batch_id)
+        # Another thread or task may have the transaction of insert_events.
+        async with self.locked(origin), self.settled():
+            if not await self.is_alone():
+                first = await self.read(wanted, calls.read.OPEN_CURSOR, (batch_id, name, size))
+                reader = self.fetch(wanted, name, size, first, held=False)
+            elif self.holds_cursors:
+                await self.hold_cursor(wanted, batch_id, name)
+                reader = self.fetch(wanted, name, size, None, held=True)
+            else:
+                reader = self.read_pages(wanted, batch_id, size)
+        async with aclosing(reader) as lists:
+            async for some in lists:
+                yield some
+
+    async def read(
+        self,
+        events: EventSet,
+        query: Statement,
+        params: Params | None = None,
+        *,
+        prepare: bool | None = None,
+    ) -> list[Event]:
+        """Run a statement that reads some of these events; an empty list if it returns no rows."""
+        origin = self.origin()
+        try:
+            async with self.exclusive, self.settled():
+                self.refuse_after_block(origin)
+                with translated(events.function, events.error_data):
+                    return await self._fetch(query, params, prepare=prepare)
+        except (UnicodeEncodeError, UntranslatableCharacter) as exc:
+            raise encodings.not_carried(events, exc, self.connection) from exc
+        except UNREADABLE as exc:
+            found = await find_unreadable.find(self, events, exc.sqlstate)
+            if found is None:
+                raise
+            raise found from exc
+
+    async def _fetch(
+        self, query: Statement, params: Params | None, *, prepare: bool | None
+    ) -> list[Event]:
+        encodings.check(self.connection)
+        async with AsyncCursor(self.connection, row_factory=event_row) as cursor:
+            cursor.adapters.register_loader("timestamptz", UtcLoader)
+            await cursor.execute(query, params, binary=True, prepare=prepare)
+            return await rows_of(cursor, to_event)
+
+    async def hold_cursor(self, events: EventSet, batch_id: int, name: str) -> None:
+        """Open a cursor WITH HOLD over a batch, outside a transaction."""
+        await self.close_left_open()
+        try:
+            with translated(events.function, events.error_data):
+                async with inner_transaction(self.connection), self.cursor() as cursor:
+                    query = await _query_of_batch(cursor, batch_id)
+                    await cursor.execute(calls.read.declare_held(name, query), prepare=False)
+        except ProgramLimitExceeded as exc:  # the rows are copied, and those copies have a limit
+            found = await find_unreadable.find(self, events, exc.sqlstate)
+            if found is None:
+                raise
+            raise found from exc
+
+    async def read_pages(
+        self, events: EventSet, batch_id: int, size: int
+    ) -> AsyncGenerator[list[Event], None]:
+        """Yield the events of a batch as lists of `size`, each read in a transaction of its own.
+
+        A list ends between two ids: the retried copy of an event has the same id.
+        """
+        after, limit = calls.read.NO_ID, size + 1
+        while True:
+            try:
+                with translated(events.function, events.error_data):
+                    async with (
+                        self.exclusive,
+                        inner_transaction(self.connection),
+                        self.cursor() as cursor,
+                    ):
+                        query = await _query_of_batch(cursor, batch_id)
+                        some = await self.read(events, calls.read.page(query, after, limit))
+            except InvalidEvent as error:
+                found = await find_unreadable.find(self, events, error.sqlstate)
+                raise found or error from error
+            if len(some) < limit:
+                if some:
+                    yield some
+                return
+            whole = [event for event in some if event.id < some[-1].id]
+            if whole:
+                yield whole
+                after, limit = whole[-1].id, size + 1
+            else:
+                limit *= 2
+
+    async def fetch(
+        self, events: EventSet, name: str, size: int, first: list[Event] | None, *, held: bool
+    ) -> AsyncGenerator[list[Event], None]:
+        """Yield the events of an open cursor as lists; `first` are those that were read already.
+
+        The cursor is closed before the last events are yielded: their handler may roll back.
+        """
+        is_open, some = True, first
+        try:
+            while is_open:
+                if some is None:
+                    some = await self.read(events, calls.read.fetch(name, size), prepare=False)
+                if len(some) < size:
+                    is_open = False
+                    async with self.exclusive:
+                        await self.close_cursor(name)
+                if some:
+                    yield some
+                some = None
+        finally:
+            if is_open:
+                await self.abandon_cursor(name, held=held)
+
+
+async def _query_of_batch(cursor: AsyncCursor[Row], batch_id: int) -> str:
+    """Return the query of batch_event_sql, and make its settings for the transaction."""
+    await cursor.execute(calls.read.SETTINGS_AND_QUERY, (batch_id,))
+    return str((await cursor.fetchall())[0][-1])
