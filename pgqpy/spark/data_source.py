@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSource
 from pgqpy.spark.connections import connect_planner
 from pgqpy.spark.sink.options import refuse_overwrite
 from pgqpy.spark.sink.writers import BatchWriter, StreamWriter
-from pgqpy.spark.source.batch import BatchReader, FilteringReader
+from pgqpy.spark.source.batch import BatchReader
 from pgqpy.spark.source.columns import checked_schema, whole_schema
 from pgqpy.spark.source.options import batch_options, read_options, stream_options
 from pgqpy.spark.source.stream import StreamReader
@@ -49,8 +49,7 @@ class PgqDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make the reader of `spark.read`."""
         options = batch_options(self.options)
-        kind = FilteringReader if options.push_down_filters else BatchReader
-        return kind(options, checked_schema(schema))
+        return BatchReader(options, checked_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """Make the reader of `spark.readStream`."""

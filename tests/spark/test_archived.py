@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from pyspark.sql.datasource import EqualTo, In, InputPartition
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from pgqpy.archive import ArchiveDamaged, ArchiveMismatch, spool
@@ -172,15 +172,6 @@ def test_a_large_file_is_read_by_many_tasks(lake, monkeypatch):
     )
     assert len(lake.batch().partitions()) > 1
     assert datas(read(lake.batch())) == sorted(str(number) for number in range(10))
-
-
-def test_filters_that_are_pushed_down_stay_sparks_for_files(history):
-    reader = history.batch(pushDownFilters="true")
-    wanted = In(TYPE, ("a", "f"))
-    assert list(reader.pushFilters([wanted])) == [wanted]
-    assert datas(read(reader)) == list("abcdf"), "the server selects of its part"
-    live = history.feed.batch(pushDownFilters="true")
-    assert list(live.pushFilters([EqualTo(TYPE, "a")])) == []
 
 
 def test_a_file_that_expires_between_plan_and_read_is_an_error(history):

@@ -1,4 +1,4 @@
-"""A batch read, called as Spark calls it: which ticks, which filters."""
+"""A batch read, called as Spark calls it: which ticks, which types."""
 
 from __future__ import annotations
 
@@ -6,24 +6,12 @@ from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 
 import pytest
-from pyspark.sql.datasource import (
-    EqualTo,
-    GreaterThan,
-    In,
-    InputPartition,
-    IsNotNull,
-    IsNull,
-    Not,
-    StringStartsWith,
-)
+from pyspark.sql.datasource import InputPartition
 
 from pgqpy.errors import InvalidArgument, QueueNotFound, RangeExpired, SchemaMissing
 from pgqpy.spark.connections import connect_planner
 from pgqpy.spark.database import Database
-from pgqpy.spark.source.batch import FilteringReader
 from tests.spark.feed import read
-
-TYPE = ("ev_type",)
 
 
 def datas(rows):
@@ -98,22 +86,6 @@ def test_what_spark_makes_of_no_partitions_is_read_as_nothing(feed):
     assert list(reader.read(InputPartition(None))) == []
 
 
-def test_filters_that_sql_does_exactly_are_taken(feed):
-    for kind in ("new", "paid%", 'it"s', "o'neill", None):
-        feed.insert(str(kind), type=kind)
-    taken = {
-        EqualTo(TYPE, "o'neill"): ["o'neill"],
-        In(TYPE, ("new", 'it"s')): ['it"s', "new"],
-        StringStartsWith(TYPE, "paid%"): ["paid%"],
-        IsNull(TYPE): ["None"],
-    }
-    for wanted, found in taken.items():
-        reader = feed.batch(pushDownFilters="true")
-        assert isinstance(reader, FilteringReader)
-        assert list(reader.pushFilters([IsNotNull(("ev_id",)), wanted])) == [IsNotNull(("ev_id",))]
-        assert datas(read(reader)) == found
-
-
 def test_types_are_chosen_by_the_server(feed):
     for kind in ("order.new", "order.paid", "invoice", "it's", "orders", None):
         feed.insert(str(kind), type=kind)
@@ -130,32 +102,6 @@ def test_types_that_make_no_sense_are_refused(feed):
     feed.insert("a")
     with pytest.raises(InvalidArgument, match="may only end a type"):
         feed.batch(types="a*b").partitions()
-
-
-def test_filters_are_joined(feed):
-    for kind in ("new", "next", "old"):
-        feed.insert(kind, type=kind)
-    reader = feed.batch(pushDownFilters="true", minPartitions=2)
-    assert list(reader.pushFilters([IsNotNull(TYPE), StringStartsWith(TYPE, "ne")])) == []
-    assert datas(read(reader)) == ["new", "next"]
-
-
-@pytest.mark.parametrize(
-    "wanted",
-    [
-        EqualTo(("ev_data",), "a"),
-        EqualTo(TYPE, 5),
-        EqualTo(TYPE, "nul\0"),
-        In(TYPE, ()),
-        In(TYPE, ("a", None)),
-        GreaterThan(TYPE, "a"),
-        Not(EqualTo(TYPE, "a")),
-    ],
-)
-def test_other_filters_are_left_to_spark(feed, wanted):
-    reader = feed.batch(pushDownFilters="true")
-    assert list(reader.pushFilters([wanted])) == [wanted]
-    assert reader.conditions == []
 
 
 def test_the_real_extension_is_refused(extension_dsn):

@@ -19,7 +19,6 @@ def test_a_stream_starts_at_its_subscription_unless_told_otherwise():
     assert (options.queue, options.consumer) == ("orders", "lake")
     assert options.start == Bound("subscription")
     assert options.fail_on_data_loss
-    assert not options.push_down_filters
     assert options[5:8] == (None, None, None)
 
 
@@ -87,7 +86,7 @@ def test_milliseconds_keep_their_fraction_of_a_second():
         ({**STREAM, "minPartitions": "1.5"}, "minPartitions", "number from 1 to 10000"),
         ({**STREAM, "failOnDataLoss": "maybe"}, "failOnDataLoss", "true or false"),
         ({**STREAM, "endingTick": "5"}, "endingTick", "availableNow"),
-        ({**STREAM, "pushDownFilters": "true"}, "pushDownFilters", "batch"),
+        ({**STREAM, "pushDownFilters": "true"}, "pushdownfilters", "did you mean types"),
     ],
 )
 def test_a_wrong_option_is_named_with_what_to_do(options, parameter, words):

@@ -109,28 +109,6 @@ def test_a_schema_projects(spark, feed):
         reader.schema("ev_id string").load().collect()
 
 
-def test_a_filter_on_the_type_is_left_to_the_server_where_asked(spark, frame, feed):
-    for kind in ("order.new", "order.paid", "refund", None):
-        feed.insert(str(kind), type=kind)
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    try:
-        events = frame(pushDownFilters="true")
-        wanted = {
-            "ev_type = 'refund'": ["refund"],
-            "ev_type in ('refund', 'order.new')": ["order.new", "refund"],
-            "ev_type like 'order.%'": ["order.new", "order.paid"],
-            "ev_type is null": ["None"],
-            "ev_type is not null and ev_data <> 'refund'": ["order.new", "order.paid"],
-            "ev_type > 'p'": ["refund"],
-        }
-        for condition, datas in wanted.items():
-            found = events.where(condition).select("ev_data").collect()
-            assert sorted(row[0] for row in found) == datas
-    finally:
-        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-    assert frame().where("ev_type = 'refund'").count() == 1
-
-
 def test_what_is_wrong_is_said_by_load(frame):
     with pytest.raises(PySparkException) as caught:
         frame(dsn="host=:geheim@db", minPartitions="2")

@@ -5,16 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from psycopg import sql
-from pyspark.sql.datasource import (
-    DataSourceReader,
-    EqualTo,
-    Filter,
-    In,
-    IsNotNull,
-    IsNull,
-    StringStartsWith,
-)
+from pyspark.sql.datasource import DataSourceReader
 
 from pgqpy import tick_ranges
 from pgqpy.archive import check_packages
@@ -25,7 +16,7 @@ from pgqpy.spark.source.partitions import EventPartition, plan_partitions
 from pgqpy.spark.source.read_task import read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
@@ -35,15 +26,6 @@ if TYPE_CHECKING:
     from pgqpy.spark.source.archived import ArchivePartition
     from pgqpy.spark.source.options import Bound, ReadOptions
     from pgqpy.tick_ranges import Queue
-
-TYPE = sql.Identifier("ev_type")
-CONDITIONS: dict[type[Filter], sql.SQL] = {
-    IsNull: sql.SQL("{0} is null"),
-    IsNotNull: sql.SQL("{0} is not null"),
-    EqualTo: sql.SQL("{0} = {1}"),
-    In: sql.SQL("{0} in ({1})"),
-    StringStartsWith: sql.SQL("starts_with({0}, {1})"),
-}
 
 
 class BatchReader(DataSourceReader):
@@ -55,7 +37,6 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self.options = options
         self.schema = schema
-        self.conditions: list[sql.Composable] = []
 
     def partitions(self) -> Sequence[InputPartition]:
         """Resolve the bounds to ticks, and split the range into partitions."""
@@ -80,7 +61,7 @@ class BatchReader(DataSourceReader):
         return archived.read_archive(partition, self.schema)
 
     def _plan(self, client: Client, queue: Queue, start: int, end: int) -> list[EventPartition]:
-        wanted = (self.options.min_partitions, self.conditions, self.options.types)
+        wanted = (self.options.min_partitions, self.options.types)
         return plan_partitions(client, queue, start, end, self.schema, *wanted)
 
     def _plan_joined(
@@ -113,38 +94,3 @@ class BatchReader(DataSourceReader):
             f"starts at tick {start}: exchange them",
             parameter=names[-1],
         )
-
-
-class FilteringReader(BatchReader):
-    """A batch reader that lets the server evaluate filters on ev_type.
-
-    Spark refuses every reader that overrides pushFilters, unless
-    spark.sql.python.filterPushdown.enabled is set. So this is a class of its own, which the option
-    pushDownFilters selects.
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
-        """Keep the filters that SQL evaluates exactly as Spark does; return the others.
-
-        No server filters archived events, so with an archive Spark evaluates all filters again.
-        """
-        for each in filters:
-            condition = condition_of(each)
-            if condition is None or self.options.archive is not None:
-                yield each
-            if condition is not None:
-                self.conditions.append(condition)
-
-
-def condition_of(wanted: Filter) -> sql.Composable | None:
-    """Return a filter on ev_type as SQL; None for other columns and filters without equivalent."""
-    template = CONDITIONS.get(type(wanted))
-    if template is None or getattr(wanted, "attribute", None) != ("ev_type",):
-        return None
-    value = getattr(wanted, "value", ())
-    values = value if isinstance(value, tuple) else (value,)
-    if not all(isinstance(each, str) and "\0" not in each for each in values):
-        return None
-    if isinstance(wanted, In) and not values:
-        return None
-    return template.format(TYPE, sql.SQL(", ").join(map(sql.Literal, values)))

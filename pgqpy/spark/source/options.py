@@ -35,14 +35,14 @@ NAMES = (
     "maxTicksPerTrigger",
     "minPartitions",
     "failOnDataLoss",
-    "pushDownFilters",
 )
 ALIASES = {  # options of other sources, for the error message
     "maxoffsetspertrigger": "maxEventsPerTrigger",
     "subscribe": "queue",
     "kafka.group.id": "consumer",
     "numpartitions": "minPartitions",
-    "pushdownpredicate": "pushDownFilters",
+    "pushdownpredicate": "types",
+    "pushdownfilters": "types",
     "startingoffsetsbytimestamp": "startingTimestamp",
     "endingoffsetsbytimestamp": "endingTimestamp",
 }
@@ -71,7 +71,6 @@ class ReadOptions(NamedTuple):
     max_ticks: int | None
     min_partitions: int | None
     fail_on_data_loss: bool
-    push_down_filters: bool
     archive: str | None
 
 
@@ -90,7 +89,6 @@ def read_options(spark_options: Mapping[str, str]) -> ReadOptions:
         max_ticks=_count(options, "maxTicksPerTrigger"),
         min_partitions=_count(options, "minPartitions", most=MAX_PARTITIONS),
         fail_on_data_loss=bool_option(options, "failOnDataLoss", default=True),
-        push_down_filters=bool_option(options, "pushDownFilters", default=False),
         archive=options.get("archive"),
     )
 
@@ -108,8 +106,6 @@ def stream_options(spark_options: Mapping[str, str]) -> ReadOptions:
         raise _only(options.end.option, "a stream has no end, trigger(availableNow=True) stops it")
     if options.archive is not None:
         raise _only("archive", "a stream begins at a tick that the queue has")
-    if options.push_down_filters:
-        raise _only("pushDownFilters", "Spark pushes no filters into streams")
     return options._replace(start=options.start or Bound("subscription"))
 
 

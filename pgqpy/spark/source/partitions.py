@@ -54,7 +54,6 @@ def plan_partitions(
     end: int,
     schema: StructType,
     min_partitions: int | None = None,
-    conditions: Sequence[sql.Composable] = (),
     types: Sequence[str] | None = None,
 ) -> list[EventPartition]:
     """Return the partitions of the range from tick `start` to tick `end`.
@@ -64,7 +63,7 @@ def plan_partitions(
     ticks = client.call(calls.ticks.get_tick_info(queue.name, start, end))
     stages = _released_stages(client, queue, ticks, start, end) if start < end else []
     return [
-        _partition(client, queue, ranges, ticks, schema, conditions, types)
+        _partition(client, queue, ranges, ticks, schema, types)
         for ranges in split_range(ticks, min_partitions, stages)
     ]
 
@@ -95,7 +94,6 @@ def _partition(
     ranges: tuple[EventRange, ...],
     ticks: Sequence[TickInfo],
     schema: StructType,
-    conditions: Sequence[sql.Composable],
     types: Sequence[str] | None,
 ) -> EventPartition:
     start, end = ranges[0].from_tick, ranges[-1].to_tick
@@ -110,7 +108,7 @@ def _partition(
                     )
                 )
             ),
-            _where(each, conditions),
+            _where(each),
         )
         for each in ranges
     ]
@@ -126,8 +124,8 @@ def _partition(
     )
 
 
-def _where(ids: EventRange, conditions: Sequence[sql.Composable]) -> sql.Composable:
-    wanted = [sql.SQL("true"), *conditions]
+def _where(ids: EventRange) -> sql.Composable:
+    wanted: list[sql.Composable] = [sql.SQL("true")]
     if ids.low is not None:
         wanted.append(sql.SQL("ev_id >= {}").format(ids.low))
     if ids.high is not None:
