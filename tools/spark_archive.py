@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from pgqpy.errors import MissingExtra
-from pgqpy.spark.requirements import check_java, check_packages
+from pgqpy.spark.session import check_java, check_packages
 
 
 def record(archive: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pgqpy.spark
 from benchmarks.server import CannotRun
 from pgqpy.errors import MissingExtra
-from pgqpy.spark import requirements
+from pgqpy.spark.session import check_java, check_packages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +35,8 @@ SETTINGS = {
 def require(*, jdbc: bool) -> None:
     """Raise CannotRun unless Java and pyspark are installed, and JDBC if it takes part."""
     try:
-        requirements.check_packages()
-        requirements.check_java()
+        check_packages()
+        check_java()
     except MissingExtra as exc:
         raise CannotRun(str(exc)) from exc
     if jdbc and not JDBC.exists():

@@ -41,7 +41,7 @@ def demo(ctx: click.Context, target: Target, *, seconds: int, clients: int, dash
 
 def _missing_for_spark() -> str:
     """Return how to install what Spark lacks; empty if it can run. The demo may not import it."""
-    from pgqpy.spark.requirements import check_java, check_packages
+    from pgqpy.spark.session import check_java, check_packages
 
     try:
         check_packages()

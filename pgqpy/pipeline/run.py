@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgqpy.spark.requirements import check_classic, check_java, check_packages
+from pgqpy.spark.session import check_classic, check_java, check_packages
 
 if TYPE_CHECKING:
     from collections.abc import Callable

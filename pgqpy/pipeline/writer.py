@@ -24,7 +24,7 @@ from pgqpy.errors import PgqError
 from pgqpy.pipeline import folders
 from pgqpy.pipeline.parse import BATCH, DATE, EXTRAS, bad_records, good_records, parse
 from pgqpy.pipeline.progress import Counts
-from pgqpy.spark.local_properties import QUERY_ID
+from pgqpy.spark.sink.writers import QUERY_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable

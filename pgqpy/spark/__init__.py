@@ -1,6 +1,6 @@
 """Spark source and sink for queues: `format("pgq")`. `pip install "pgqpy[spark]"`."""
 
 from pgqpy.spark.finish import finish
-from pgqpy.spark.register import register
+from pgqpy.spark.session import register
 
 __all__ = ["finish", "register"]

@@ -1,4 +1,4 @@
-"""Connections of the driver and the executors, retries, and the check of the schema version."""
+"""The queue's database, connections of the driver and the executors, and their retries."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 from tenacity import (
     RetryCallState,
     Retrying,
@@ -16,13 +17,40 @@ from tenacity import (
 
 from pgqpy import calls
 from pgqpy.client import connect_as_tool
-from pgqpy.errors import ConnectionFailed, SchemaMissing
+from pgqpy.errors import ConnectionFailed, InvalidArgument, SchemaMissing
+from pgqpy.settings import default_dsn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pgqpy.client import Client
-    from pgqpy.spark.database import Database
+
+
+class Database:
+    """The database of the queue, from the option `dsn`, the option `service`, or neither.
+
+    With neither, the driver and each executor read PGQPY_DSN or libpq's PG* variables of their own
+    process, so that no password travels. The repr is empty, because plans and exceptions show it.
+    """
+
+    def __init__(self, dsn: str | None = None, service: str | None = None) -> None:
+        if dsn is not None and service is not None:
+            raise InvalidArgument(
+                "options dsn and service exclude each other: give one of them", parameter="dsn"
+            )
+        self._dsn = dsn
+        self._service = service
+
+    def __repr__(self) -> str:
+        return "Database(…)"
+
+    @property
+    def dsn(self) -> str:
+        """The connection string, resolved in the process that calls this."""
+        if self._service is not None:
+            return make_conninfo(service=self._service)
+        return default_dsn() if self._dsn is None else self._dsn
+
 
 T = TypeVar("T")
 logger = logging.getLogger("pgqpy.spark")

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from pgqpy.spark.connections import connect_planner
-from pgqpy.spark.sink.options import refuse_overwrite
+from pgqpy.spark.options import batch_options, read_options, refuse_overwrite, stream_options
 from pgqpy.spark.sink.writers import BatchWriter, StreamWriter
 from pgqpy.spark.source.batch import BatchReader
 from pgqpy.spark.source.columns import checked_schema, whole_schema
-from pgqpy.spark.source.options import batch_options, read_options, stream_options
 from pgqpy.spark.source.stream import StreamReader
 from pgqpy.tick_ranges import find_queue
 

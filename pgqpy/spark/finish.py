@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pgqpy import calls, tick_ranges
 from pgqpy.errors import ConsumerNotFound, InvalidArgument, NotFound
-from pgqpy.spark.connections import connect_planner
-from pgqpy.spark.database import Database
-from pgqpy.spark.source.offsets import Offset
+from pgqpy.spark.connections import Database, connect_planner
+from pgqpy.spark.options import Offset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +82,7 @@ def _log(spark: SparkSession, checkpoint: str, name: str) -> dict[int, str]:
 def _advance(database: Database, end: Offset) -> int:
     with connect_planner(database, end.consumer) as client:
         queue = tick_ranges.find_queue_name(client, end.queue_id)
-    from pgqpy.spark.source.driver_connection import DriverConnection  # noqa: PLC0415  # executors import this module and need no consumer
+    from pgqpy.spark.source.subscription import DriverConnection  # noqa: PLC0415  # executors import this module and need no consumer
 
     def advance(client: Client) -> int:
         position = tick_ranges.find_position(client, queue, end.consumer)

@@ -17,9 +17,8 @@ from pgqpy import install
 from pgqpy.consumers import AsyncConsumer, Consumer
 from pgqpy.pipeline.progress import QueueMonitor
 from pgqpy.sandbox.user_database import Contents, prepared
-from pgqpy.spark.connections import connect_planner
-from pgqpy.spark.database import Database
-from pgqpy.spark.source.arrow_session import open_with_retries
+from pgqpy.spark.connections import Database, connect_planner
+from pgqpy.spark.source.read_task import open_with_retries
 from tests.cli.support import Connection, Run, failed_with
 from tests.support.forged import FORGER, forged_database, trapped
 from tests.support.servers import Server

@@ -15,8 +15,7 @@ from pgqpy.cli.simulate import simulate
 from pgqpy.consumers import Consumer
 from pgqpy.consumers.metrics import expose_metrics
 from pgqpy.consumers.settings import SETTINGS, BaseConsumer
-from pgqpy.spark.sink import options as sink_options
-from pgqpy.spark.source import options as source_options
+from pgqpy.spark.options import SINK_NAMES, SOURCE_NAMES
 from pgqpy.sqlstates import BY_SQLSTATE
 from pgqpy.ticker.metrics import GAUGES, TickerMetrics
 from pgqpy.ticker.settings import TickerSettings
@@ -110,7 +109,7 @@ def test_every_error_code_is_described_with_its_class() -> None:
     assert named == ours
 
 
-@pytest.mark.parametrize(("number", "names"), [(0, source_options.NAMES), (1, sink_options.NAMES)])
+@pytest.mark.parametrize(("number", "names"), [(0, SOURCE_NAMES), (1, SINK_NAMES)])
 def test_the_options_of_spark_are_all_described(number: int, names: tuple[str, ...]) -> None:
     assert described(SPARK, "option", number=number) == set(names)
 

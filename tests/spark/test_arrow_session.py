@@ -12,8 +12,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pgqpy.errors import ConnectionFailed
 from pgqpy.install import install
 from pgqpy.spark import connections
-from pgqpy.spark.database import Database
-from pgqpy.spark.source.arrow_session import ArrowSession, open_with_retries
+from pgqpy.spark.connections import Database
+from pgqpy.spark.source.read_task import ArrowSession, open_with_retries
 from tests.spark.feed import read
 from tests.support import poolers
 from tests.support.waiting import eventually

@@ -9,8 +9,7 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 
 from pgqpy.errors import InvalidArgument, QueueNotFound, RangeExpired, SchemaMissing
-from pgqpy.spark.connections import connect_planner
-from pgqpy.spark.database import Database
+from pgqpy.spark.connections import Database, connect_planner
 from tests.spark.feed import read
 
 

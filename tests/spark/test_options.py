@@ -7,8 +7,14 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.spark.source.offsets import Offset, parse_offset
-from pgqpy.spark.source.options import Bound, batch_options, read_options, stream_options
+from pgqpy.spark.options import (
+    Bound,
+    Offset,
+    batch_options,
+    parse_offset,
+    read_options,
+    stream_options,
+)
 
 STREAM = {"queue": "orders", "consumer": "lake"}
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)

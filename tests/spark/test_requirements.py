@@ -10,7 +10,7 @@ import pytest
 
 import pgqpy.spark
 from pgqpy.errors import MissingExtra
-from pgqpy.spark import requirements
+from pgqpy.spark import session
 
 
 def installed(monkeypatch, **versions):
@@ -19,7 +19,7 @@ def installed(monkeypatch, **versions):
             raise metadata.PackageNotFoundError(package)
         return versions[package]
 
-    monkeypatch.setattr(requirements, "version", version)
+    monkeypatch.setattr(session, "version", version)
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def java(monkeypatch, tmp_path):
 
 
 def test_all_is_here():
-    requirements.check_packages()
-    requirements.check_java()
+    session.check_packages()
+    session.check_java()
 
 
 def test_without_pyspark_register_says_what_to_install(monkeypatch):
@@ -49,35 +49,35 @@ def test_without_pyspark_register_says_what_to_install(monkeypatch):
     assert str(caught.value) == 'pyspark is needed: pip install "pgqpy[spark]"'
 
 
-@pytest.mark.parametrize("missing", requirements.OTHERS)
+@pytest.mark.parametrize("missing", session.OTHERS)
 def test_another_package_that_is_missing_is_named(monkeypatch, missing):
-    others = dict.fromkeys(requirements.OTHERS, "1")
+    others = dict.fromkeys(session.OTHERS, "1")
     del others[missing]
     installed(monkeypatch, pyspark="4.2.0", **others)
     with pytest.raises(MissingExtra) as caught:
-        requirements.check_packages()
+        session.check_packages()
     assert str(caught.value) == f'{missing} is needed: pip install "pgqpy[spark]"'
 
 
 @pytest.mark.parametrize("version", ["3.5.8", "4.0.0", "4.1.2"])
 def test_a_pyspark_that_is_too_old_is_named(monkeypatch, version):
-    installed(monkeypatch, pyspark=version, **dict.fromkeys(requirements.OTHERS, "1"))
+    installed(monkeypatch, pyspark=version, **dict.fromkeys(session.OTHERS, "1"))
     with pytest.raises(MissingExtra) as caught:
-        requirements.check_packages()
+        session.check_packages()
     wanted = f'pyspark 4.2 or later is needed, here is {version}: pip install "pgqpy[spark]"'
     assert str(caught.value) == wanted
 
 
 @pytest.mark.parametrize("version", ["4.2.0", "4.10.1", "5.0.0.dev1"])
 def test_a_newer_pyspark_is_fine(monkeypatch, version):
-    installed(monkeypatch, pyspark=version, **dict.fromkeys(requirements.OTHERS, "1"))
-    requirements.check_packages()
+    installed(monkeypatch, pyspark=version, **dict.fromkeys(session.OTHERS, "1"))
+    session.check_packages()
 
 
 def test_a_java_that_is_too_old_is_named(java):
     java('openjdk version "1.8.0_392"')
     with pytest.raises(MissingExtra) as caught:
-        requirements.check_java()
+        session.check_java()
     assert "Java 17 or later is needed" in str(caught.value)
     assert "is Java 8" in str(caught.value)
     assert "JAVA_HOME" in str(caught.value)
@@ -86,23 +86,23 @@ def test_a_java_that_is_too_old_is_named(java):
 def test_something_else_called_java_is_not_taken_for_it(java):
     java("no such thing")
     with pytest.raises(MissingExtra, match="something else"):
-        requirements.check_java()
+        session.check_java()
 
 
 @pytest.mark.parametrize("said", ['openjdk version "17.0.15" 2025', 'java version "21" 2023'])
 def test_a_newer_java_is_fine(java, said):
     java(said)
-    requirements.check_java()
+    session.check_java()
 
 
 def test_no_java_on_the_path(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(MissingExtra, match=r"there is none on the PATH.*apt-get install"):
-        requirements.check_java()
+        session.check_java()
 
 
 def test_no_java_where_java_home_points(monkeypatch):
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     with pytest.raises(MissingExtra, match="JAVA_HOME=/nowhere has none"):
-        requirements.check_java()
+        session.check_java()

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgqpy.records import TickInfo
-from pgqpy.spark.source import splitting
-from pgqpy.spark.source.splitting import EventRange, ReleasedStage, split_range
+from pgqpy.spark.source import partitions
+from pgqpy.spark.source.partitions import EventRange, ReleasedStage, split_range
 
 sizes = st.lists(st.integers(0, 3000), min_size=1, max_size=30)
 # by which tick their ids were taken, if in the range; by which they are given; how many they are
@@ -101,7 +101,7 @@ def test_no_partition_is_empty_or_much_larger_than_its_share(sizes, least, stage
     found = split_range(ticks, least, released)
     for partition in found:
         events = sum(weight(piece, sizes, ticks, released) for piece in partition)
-        assert events <= share * (1 + 2 * splitting.TICK_TOLERANCE) + whole + 2
+        assert events <= share * (1 + 2 * partitions.TICK_TOLERANCE) + whole + 2
         assert events > 0 or len(found) == 1
 
 
@@ -171,7 +171,7 @@ def test_without_a_wish_partitions_hold_half_a_million_events():
 
 def test_a_sequence_that_was_moved_far_makes_no_endless_list_of_partitions():
     found = split_range([tick(1, 0), tick(2, 10), tick(3, 2**62), tick(4, 2**62 + 10)])
-    assert len(found) == splitting.MOST_PARTITIONS
+    assert len(found) == partitions.MOST_PARTITIONS
     (first, *_), (*_, last) = found[0], found[-1]
     assert (first.from_tick, last.to_tick, last.high) == (1, 4, None)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pgqpy.archive.files import ArchiveFile
     from pgqpy.archive.seam import JoinedArchive
     from pgqpy.client import Client
-    from pgqpy.spark.source.options import Bound
+    from pgqpy.spark.options import Bound
     from pgqpy.tick_ranges import Queue
 
 logger = logging.getLogger("pgqpy.spark")

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pgqpy.client import Client
+    from pgqpy.spark.options import Bound, ReadOptions
     from pgqpy.spark.source.archived import ArchivePartition
-    from pgqpy.spark.source.options import Bound, ReadOptions
     from pgqpy.tick_ranges import Queue
 
 

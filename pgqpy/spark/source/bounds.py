@@ -10,7 +10,7 @@ from pgqpy.errors import InvalidArgument, NotFound, RangeExpired
 
 if TYPE_CHECKING:
     from pgqpy.client import Client
-    from pgqpy.spark.source.options import Bound
+    from pgqpy.spark.options import Bound
     from pgqpy.tick_ranges import Queue
 
 logger = logging.getLogger("pgqpy.spark")

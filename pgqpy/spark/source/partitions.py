@@ -1,27 +1,222 @@
-"""Partitions, what an executor reads in one task, and their planning in the driver."""
+"""Partitions, what an executor reads in one task: planning and splitting in the driver.
+
+The numbers of events are estimates: differences of sequence values, and the counts that
+commit_stage received. They balance the partitions; which events are read does not depend on them.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import accumulate, groupby, pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from psycopg import sql
 from pyspark.sql.datasource import InputPartition
 
 from pgqpy import calls
 from pgqpy.spark.source.columns import TICK_ID, selected_columns
-from pgqpy.spark.source.splitting import ReleasedStage, split_range
 from pgqpy.tick_finder import TickFinder, parse_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql.types import StructType
 
     from pgqpy.client import Client
     from pgqpy.records import TickInfo
-    from pgqpy.spark.source.splitting import EventRange
     from pgqpy.tick_ranges import Queue
+
+PARTITION_EVENTS = 500_000  # estimated events of a partition at most; a larger stage is not split
+# For the sake of PARTITION_EVENTS. A sequence that was moved forward, by seq_setval or an external
+# ticker, makes a range look as if it had 10^18 events.
+MOST_PARTITIONS = 2_000
+BEFORE_ALL = -1  # a cut at the start of a unit; no event has this id
+TICK_TOLERANCE = 0.2  # of a partition; a cut this near to a tick moves to the tick
+
+
+class ReleasedStage(NamedTuple):
+    """A stage, with the first tick that sees its release, and the estimated number of its events.
+
+    `inserted_in` is the first tick that sees the stage's own transaction, which took its event ids;
+    None if that tick is before the range.
+    """
+
+    released_in: int
+    stage: int
+    events: int
+    inserted_in: int | None
+
+
+class EventRange(NamedTuple):
+    """The events after `from_tick` up to `to_tick` with low <= ev_id < high.
+
+    None means no limit: the first and the last range of a tick are open, so that they include ids
+    outside of the sequence values at the ticks. `stages` is the argument of tick_event_sql: None
+    for all events, () for events without a stage, ids for the events of these stages.
+    """
+
+    from_tick: int
+    to_tick: int
+    low: int | None = None
+    high: int | None = None
+    stages: tuple[int, ...] | None = None
+
+
+def split_range(
+    ticks: Sequence[TickInfo],
+    min_partitions: int | None = None,
+    released: Iterable[ReleasedStage] = (),
+) -> list[tuple[EventRange, ...]]:
+    """Split a range into partitions of about equal numbers of events.
+
+    A partition starts and ends at ticks or, inside a tick much larger than a partition, at event
+    ids. Ids never change, unlike the physical positions of rows. A stage is not split: a query for
+    some of its ids would read all of it.
+
+    Args:
+        ticks: the ticks of the range in order, beginning with its start.
+        min_partitions: the wanted number (option minPartitions). There are more if one would
+            exceed PARTITION_EVENTS, up to MOST_PARTITIONS, and fewer where there is too little to
+            divide.
+        released: the stages that were released in the range.
+    """
+    if len(ticks) < 2:  # noqa: PLR2004  # a range has two ends
+        return []
+    units = list(_units(ticks, released))
+    sums = list(accumulate((unit.events for unit in units), initial=0))
+    full = min(-(-sums[-1] // PARTITION_EVENTS), MOST_PARTITIONS)
+    wanted = max(full, min_partitions or 1)
+    count = max(1, min(wanted, sums[-1]))
+    cuts = _cuts(units, sums, count)
+    return [tuple(_ranges(units, *pair)) for pair in pairwise(cuts)]
+
+
+class _Unit(NamedTuple):
+    """What is counted as one piece: a tick's events, one of its stages, or all but its stages.
+
+    `stages` is as in `EventRange`. Only a piece without stages can be cut inside, by id.
+    """
+
+    before: TickInfo
+    after: TickInfo
+    events: int
+    stages: tuple[int, ...] | None = None
+
+    def estimated_id(self, number: int) -> int:
+        """Return the estimated id of the event with this number, counted from 0."""
+        ids = self.after.tick_event_seq - self.before.tick_event_seq
+        return self.before.tick_event_seq + 1 + number * ids // self.events
+
+    def event_range(self, low: int | None, high: int | None) -> EventRange:
+        """Return the range of the events with low <= id < high."""
+        return EventRange(self.before.tick_id, self.after.tick_id, low, high, self.stages)
+
+
+def _units(ticks: Sequence[TickInfo], released: Iterable[ReleasedStage]) -> Iterator[_Unit]:
+    by_tick: dict[int, list[ReleasedStage]] = defaultdict(list)
+    staged: dict[int, int] = defaultdict(int)
+    for stage in released:
+        by_tick[stage.released_in].append(stage)
+        if stage.inserted_in is not None:
+            staged[stage.inserted_in] += stage.events
+    plain = _not_staged(ticks, staged)
+    for (before, after), events in zip(pairwise(ticks), plain, strict=True):
+        if after.tick_id not in by_tick:
+            yield _Unit(before, after, events)
+            continue
+        yield _Unit(before, after, events, ())
+        for stage in by_tick[after.tick_id]:
+            yield _Unit(before, after, stage.events, (stage.stage,))
+
+
+def _not_staged(ticks: Sequence[TickInfo], staged: Mapping[int, int]) -> list[int]:
+    """Return the estimated number of events without a stage, for each tick after the first.
+
+    `staged` is the number of staged ids that were taken before a tick. They are subtracted from
+    that tick and, if it has too few, from the ticks before it.
+    """
+    plain: list[int] = []
+    nonzero: list[int] = []  # indexes of `plain` that are not 0
+    for place, (before, after) in enumerate(pairwise(ticks)):
+        plain.append(max(0, after.tick_event_seq - before.tick_event_seq))
+        if plain[place]:
+            nonzero.append(place)
+        wanted = staged.get(after.tick_id, 0)
+        while wanted and nonzero:
+            taken = min(wanted, plain[nonzero[-1]])
+            wanted -= taken
+            plain[nonzero[-1]] -= taken
+            if not plain[nonzero[-1]]:
+                nonzero.pop()
+    return plain
+
+
+class _Cut(NamedTuple):
+    """A cut before the unit at index `place` or, inside it, before the event with an id."""
+
+    place: int
+    event_id: int = BEFORE_ALL
+
+
+def _cuts(units: Sequence[_Unit], sums: Sequence[int], count: int) -> list[_Cut]:
+    cuts, reached = [_Cut(0)], 0
+    for number in range(1, count):
+        cut, events = _cut(
+            units, sums, sums[-1] * number // count, sums[-1] / count * TICK_TOLERANCE
+        )
+        if reached < events < sums[-1]:
+            cuts.append(cut)
+            reached = events
+    return [*cuts, _Cut(len(units))]
+
+
+def _cut(units: Sequence[_Unit], sums: Sequence[int], wanted: int, near: float) -> tuple[_Cut, int]:
+    """Return the best cut after about `wanted` events, and the number of events before it."""
+    place = max(bisect_left(sums, wanted), 1)
+    unit = units[place - 1]
+    before, after = wanted - sums[place - 1], sums[place] - wanted
+    if min(before, after) > near and not unit.stages:
+        return _Cut(place - 1, unit.estimated_id(before)), wanted
+    place -= before < after
+    return _Cut(place), sums[place]
+
+
+def _ranges(units: Sequence[_Unit], start: _Cut, end: _Cut) -> Iterator[EventRange]:
+    """Yield the ranges between two cuts: the rest of a tick, whole ticks, the start of a tick."""
+    whole: list[_Unit] = []
+    places = range(start.place, end.place + (end.event_id != BEFORE_ALL))
+    for _tick, found in groupby(places, lambda place: units[place].after):
+        mine = list(found)
+        inside = [at for at in (start, end) if at.event_id != BEFORE_ALL and at.place in mine]
+        if not inside and _all_of_tick(units, mine):
+            whole += [units[place] for place in mine]
+            continue
+        yield from _joined(whole)
+        whole = []
+        if not units[mine[0]].stages:
+            low, high = (at.event_id if at in inside else None for at in (start, end))
+            yield units[mine[0]].event_range(low, high)
+        yield from _staged_range([units[place] for place in mine])
+    yield from _joined(whole)
+
+
+def _all_of_tick(units: Sequence[_Unit], places: Sequence[int]) -> bool:
+    around = (places[0] - 1, places[-1] + 1)
+    tick = units[places[0]].after
+    return all(not 0 <= place < len(units) or units[place].after != tick for place in around)
+
+
+def _staged_range(units: Sequence[_Unit]) -> Iterator[EventRange]:
+    stages = tuple(stage for unit in units for stage in unit.stages or ())
+    if stages:
+        yield units[0]._replace(stages=stages).event_range(None, None)
+
+
+def _joined(whole: Sequence[_Unit]) -> Iterator[EventRange]:
+    if whole:
+        yield EventRange(whole[0].before.tick_id, whole[-1].after.tick_id)
 
 
 @dataclass(kw_only=True, repr=False, eq=False)

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pgqpy.spark.connections import connect_planner
-from pgqpy.spark.source.offsets import MAX_BIGINT, Offset, parse_offset
+from pgqpy.spark.options import MAX_BIGINT, Offset, parse_offset
 from pgqpy.spark.source.partitions import EventPartition
 from pgqpy.spark.source.read_task import read
 from pgqpy.tick_ranges import Limits, find_queue
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
-    from pgqpy.spark.source.options import ReadOptions
+    from pgqpy.spark.options import ReadOptions
     from pgqpy.spark.source.subscription import Subscription
 
 LOOK_INTERVAL = 1.0  # seconds between queries for a new tick while no notification arrives

@@ -9,8 +9,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
-from pgqpy.spark.local_properties import BATCH_ID, QUERY_ID
-from pgqpy.spark.sink.writers import StreamWriter, TaskMessage
+from pgqpy.spark.sink.writers import BATCH_ID, QUERY_ID, StreamWriter, TaskMessage
 
 SCHEMA = StructType().add("type", "string").add("data", "string")
 ARROW = pa.schema([("type", pa.string()), ("data", pa.string())])

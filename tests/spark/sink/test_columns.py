@@ -14,8 +14,8 @@ from pyspark.sql.types import (
 )
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.spark.sink.columns import event_columns
-from pgqpy.spark.sink.options import refuse_overwrite, sink_options
+from pgqpy.spark.options import refuse_overwrite, sink_options
+from pgqpy.spark.sink.rows import event_columns
 from pgqpy.spark.sink.writers import BatchWriter
 
 TYPE, DATA = ("type", "string"), ("data", "string")

@@ -7,8 +7,7 @@ import pytest
 from pgqpy import calls
 from pgqpy.client import Client
 from pgqpy.errors import StageLost
-from pgqpy.spark.sink.write_task import Attempt, WriteId
-from pgqpy.spark.sink.writers import TaskMessage
+from pgqpy.spark.sink.writers import Attempt, TaskMessage, WriteId
 from tests.spark.sink.epochs import Epoch
 
 

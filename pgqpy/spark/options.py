@@ -1,24 +1,125 @@
-"""The options of the source: names, values, and error messages. Without I/O.
-
-Options that work as in Spark's Kafka source have the same names.
-"""
+"""The options of the source and the sink, and the offsets that Spark keeps. Without I/O."""
 
 from __future__ import annotations
 
+import difflib
+import json
 import re
 from datetime import datetime, timezone
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.spark.database import Database
-from pgqpy.spark.known_options import bool_option, check_known, queue_option
-from pgqpy.spark.source.offsets import MAX_BIGINT, parse_tick
+from pgqpy.spark.connections import Database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-NAMES = (
+# In lower case. They are Spark's: accepted; `path` may name the queue, the others are ignored.
+SPARK_OPTIONS = {"path", "checkpointlocation", "queryname", "mergeschema"}
+# Options of other sources and sinks, for the error message.
+COMMON_ALIASES = {
+    "topic": "queue",
+    "dbtable": "queue",
+    "url": "dsn",
+    "kafka.bootstrap.servers": "dsn",
+}
+
+
+def check_known(
+    options: Mapping[str, str], names: Sequence[str], aliases: Mapping[str, str], intro: str
+) -> None:
+    """Raise InvalidArgument for an option that is not in `names`, with the nearest known name.
+
+    Args:
+        options: their keys are in lower case.
+        names: of all options.
+        aliases: more names from other sources and sinks -> our name.
+        intro: words before the list of all names, in the error message.
+    """
+    known = {name.lower(): name for name in names}
+    for key in options:
+        if key in known or key in SPARK_OPTIONS or key.startswith("spark."):
+            continue
+        near = difflib.get_close_matches(key, known, 1)
+        nearest = {**COMMON_ALIASES, **aliases}.get(key) or (known[near[0]] if near else None)
+        remedy = f"did you mean {nearest}?" if nearest else f"{intro} {', '.join(names)}"
+        raise InvalidArgument(f"unknown option {key}: {remedy}", parameter=key)
+
+
+def queue_option(options: Mapping[str, str], shorter: str) -> str:
+    """Return the queue from the option `queue` or `path`; InvalidArgument if both are missing."""
+    queue = options.get("queue") or options.get("path") or ""
+    if not queue:
+        raise InvalidArgument(
+            f'option queue is missing: .option("queue", "orders"), or {shorter}',
+            parameter="queue",
+        )
+    return queue
+
+
+def bool_option(options: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """Return an option as a bool; InvalidArgument unless it is true or false."""
+    text = options.get(name.lower(), str(default)).strip().lower()
+    if text not in ("true", "false"):
+        value = options[name.lower()]
+        raise InvalidArgument(f"option {name} must be true or false, not {value!r}", parameter=name)
+    return text == "true"
+
+
+MAX_BIGINT = 2**63 - 1
+
+
+class Offset(NamedTuple):
+    """A tick of a queue, and the consumer whose subscription keeps the events after it.
+
+    The queue's id reveals that the queue was dropped and created again under the same name. The
+    tick's time reveals that the server lost the tick and gave its number again: after a failover to
+    a standby that lagged, or a restore. Spark writes `_asdict()` to the checkpoint.
+    """
+
+    consumer: str
+    queue_id: int
+    tick: int
+    time: str  # in UTC, as tick_ranges.find_tick_times returns it
+
+
+def parse_offset(written: Mapping[str, Any]) -> Offset:
+    """Return an offset from the checkpoint.
+
+    Raises:
+        InvalidArgument: another source wrote it.
+    """
+    try:
+        return Offset(
+            str(written["consumer"]),
+            int(written["queue_id"]),
+            int(written["tick"]),
+            str(written["time"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        raise InvalidArgument(
+            f"the checkpoint holds {dict(written)!r}, which is not an offset of a queue: "
+            "another source wrote it, so give this query a checkpointLocation of its own",
+            parameter="checkpointLocation",
+        ) from None
+
+
+def parse_tick(text: str) -> int | None:
+    """Return the tick of `{"tick": 21}` or of a whole offset; None for any other text."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(value, dict) or not {"tick"} <= set(value) <= set(Offset._fields):
+        return None
+    tick = value["tick"]
+    whole = isinstance(tick, int) and not isinstance(tick, bool)
+    return tick if whole and 0 <= tick <= MAX_BIGINT else None
+
+
+# Options that work as in Spark's Kafka source have the same names.
+SOURCE_NAMES = (
     "dsn",
     "service",
     "queue",
@@ -36,7 +137,7 @@ NAMES = (
     "minPartitions",
     "failOnDataLoss",
 )
-ALIASES = {  # options of other sources, for the error message
+SOURCE_ALIASES = {  # options of other sources, for the error message
     "maxoffsetspertrigger": "maxEventsPerTrigger",
     "subscribe": "queue",
     "kafka.group.id": "consumer",
@@ -77,7 +178,7 @@ class ReadOptions(NamedTuple):
 def read_options(spark_options: Mapping[str, str]) -> ReadOptions:
     """Check the options of a reader; InvalidArgument if one is unknown, missing or invalid."""
     options = {key.lower(): value for key, value in spark_options.items()}
-    check_known(options, NAMES, ALIASES, "there are")
+    check_known(options, SOURCE_NAMES, SOURCE_ALIASES, "there are")
     return ReadOptions(
         database=Database(options.get("dsn"), options.get("service")),
         queue=queue_option(options, '.load("orders")'),
@@ -206,3 +307,45 @@ def _wrong(name: str, wanted: str, value: str) -> InvalidArgument:
 
 def _only(name: str, why: str) -> InvalidArgument:
     return InvalidArgument(f"option {name} is for batch reads, {why}: leave it out", parameter=name)
+
+
+SINK_NAMES = ("dsn", "service", "queue", "mode", "eventType", "failOnChangedEpoch")
+MODES = ("exactly_once", "at_least_once")
+
+
+class SinkOptions(NamedTuple):
+    """The options of a writer, checked. `event_type` is None if the option is missing."""
+
+    database: Database
+    queue: str
+    exactly_once: bool
+    event_type: str | None
+    fail_on_changed_epoch: bool
+
+
+def sink_options(spark_options: Mapping[str, str]) -> SinkOptions:
+    """Check the options of a writer; InvalidArgument if one is unknown, missing or invalid."""
+    options = {key.lower(): value for key, value in spark_options.items()}
+    check_known(options, SINK_NAMES, {"type": "eventType"}, "a writer has")
+    mode = options.get("mode", MODES[0]).strip().lower()
+    if mode not in MODES:
+        raise InvalidArgument(
+            f"option mode must be {' or '.join(MODES)}, not {mode!r}", parameter="mode"
+        )
+    return SinkOptions(
+        database=Database(options.get("dsn"), options.get("service")),
+        queue=queue_option(options, '.save("orders")'),
+        exactly_once=mode == MODES[0],
+        event_type=options.get("eventtype"),
+        fail_on_changed_epoch=bool_option(options, "failOnChangedEpoch", default=True),
+    )
+
+
+def refuse_overwrite(*, overwrite: bool) -> None:
+    """Raise InvalidArgument for the save mode overwrite and the output mode complete."""
+    if overwrite:
+        raise InvalidArgument(
+            "a queue cannot be overwritten, its events stay until every consumer has had them: "
+            'use mode("append"), in a stream outputMode("append") or outputMode("update")',
+            parameter="mode",
+        )

@@ -1,4 +1,4 @@
-"""Checks of packages, Java and the session mode, before Spark starts."""
+"""Registration of format("pgq") with a session, and the checks of what it needs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import re
 import shutil
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
 from pgqpy.errors import InvalidArgument, MissingExtra
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PYSPARK = (4, 2)  # the first with read limits and Trigger.AvailableNow for Python sources
 OTHERS = ("pyarrow", "numpy", "adbc-driver-manager", "adbc-driver-postgresql")
@@ -71,3 +75,27 @@ def _version(package: str) -> tuple[int, ...]:
     except PackageNotFoundError:
         raise MissingExtra(f"{package} is needed: {EXTRA}") from None
     return tuple(int(number) for number in re.findall(r"\d+", text)[:3])
+
+
+HIDDEN_OPTIONS = "spark.sql.redaction.options.regex"  # plans hide the values of these options
+OURS = "(?i:^dsn$)"
+
+
+def register(spark: SparkSession) -> None:
+    """Register `format("pgq")` with a session. Calling it twice is safe.
+
+    From then on the session's plans hide the value of the option `dsn`.
+
+    Raises:
+        MissingExtra: pyspark is too old, or a package of the extra `spark` is missing.
+
+        pgqpy.spark.register(spark)
+        spark.readStream.format("pgq").option("queue", "orders").option("consumer", "lake").load()
+    """
+    check_packages()
+    from pgqpy.spark.data_source import PgqDataSource  # noqa: PLC0415  # pyspark is installed: checked
+
+    spark.dataSource.register(PgqDataSource)
+    hidden = spark.conf.get(HIDDEN_OPTIONS) or ""
+    if OURS not in hidden:
+        spark.conf.set(HIDDEN_OPTIONS, f"(?:{hidden})|{OURS}" if hidden else OURS)
