@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from collections import defaultdict
@@ -124,7 +125,8 @@ class Running(Job):
                 break
             self.write(key=mutant["key"], killer="died")  # the answer if no other line follows
             tests = [each for each in self.job["tests"][mutant["file"]] if each[0] in items]
-            tests.sort(key=lambda each: -kills[each[0]])
+            words = _words(mutant)
+            tests.sort(key=lambda each: (-kills[each[0]], -_mentions(each[0], words)))
             killer = self._killer(mutant, tests, items)
             kills[killer] += 1
             self.write(key=mutant["key"], killer=killer)
@@ -187,6 +189,17 @@ class Running(Job):
                     return False
                 databases._end_sessions(name, admin)
         return True
+
+
+def _words(mutant: dict[str, Any]) -> set[str]:
+    """Return the beginnings of words that the name of a test of this mutant may have."""
+    words = {word[:5] for word in re.findall("[a-z]{4,}", f"{mutant['file']} {mutant['name']}")}
+    is_lock = re.search(r"\block|^for ", mutant["name"])
+    return words | ({"waite", "meanw", "besid", "at_on", "befor", "snaps"} if is_lock else set())
+
+
+def _mentions(test: str, words: set[str]) -> int:
+    return sum(word in test for word in words)
 
 
 def pytest_configure(config: pytest.Config) -> None:
