@@ -18,6 +18,7 @@ import pgqpy
 from pgqpy.cli.app import app
 from tests.cli.support import Examine, Module, Run, Start
 from tests.support.databases import new_database
+from tests.support.fork_server import ForkedProcess
 from tests.support.servers import Server
 
 _numbers = itertools.count(1)
@@ -107,8 +108,8 @@ def start(tmp_path: Path, dsn: str) -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
     def starter(place: str, *options: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pgqpy", "consumer", "run", place, *options],
+        process = ForkedProcess(
+            [sys.executable, "-u", "-m", "pgqpy", "consumer", "run", place, *options],
             cwd=tmp_path,
             env={**os.environ, "PGQPY_DSN": dsn},
             stdin=subprocess.PIPE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import threading
 from importlib.util import find_spec
@@ -132,3 +133,36 @@ def test_programs_in_a_private_folder_are_used_without_opening_it(tmp_path: Path
 def test_the_extension_is_the_real_one(extension_dsn: str, connect: Connect) -> None:
     connection = connect(dsn=extension_dsn)
     assert _scalar(connection, "select extversion from pg_extension where extname = 'pgq'")
+
+
+ARGUMENTS = """
+import os, sys, threading, atexit
+atexit.register(print, "atexit")
+threading.Thread(target=lambda: threading.main_thread().join() or print("thread")).start()
+print(__name__, sys.argv[1:], sys.stdin.read(), os.environ["A"], os.environ.get("B"), os.getcwd())
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_forked_process_is_what_a_fresh_one_would_be(
+    spawn: Callable[..., PythonProcess],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    fresh: bool,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("A", "ä")
+    process = spawn("-c", ARGUMENTS, "b", env={"B": "c"}, fresh=fresh)
+    assert process.wait() == 7
+    assert process.output() == f"__main__ ['b']  ä c {tmp_path}\nthread\natexit\n"
+
+
+def test_a_killed_process_is_gone_when_it_has_been_waited_for(
+    spawn: Callable[..., PythonProcess],
+) -> None:
+    process = spawn("-c", "import signal; print('here'); signal.pause()")
+    process.wait_for_output("here")
+    process.kill()
+    assert process.popen.returncode == -signal.SIGKILL
+    assert not psutil.pid_exists(process.pid)

@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from tests.support.fork_server import ForkedProcess, can_fork
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -24,10 +25,16 @@ class PythonProcess:
     print, or log, one string is printed, so that the output of another does not come into it.
     """
 
-    def __init__(self, *args: str, env: Mapping[str, str] | None = None) -> None:
-        """Start `python *args` (as `"-m", "pgqpy", …` or `"-c", code`) with `env` added."""
+    def __init__(
+        self, *args: str, env: Mapping[str, str] | None = None, fresh: bool = False
+    ) -> None:
+        """Start `python *args` (as `"-m", "pgqpy", …` or `"-c", code`) with `env` added.
+
+        It is forked from a process that has imported pgqpy, unless it is to be a fresh one.
+        """
         self._file = tempfile.TemporaryFile("w+b")  # noqa: SIM115  # closed by close()
-        self.popen = subprocess.Popen(
+        kind = subprocess.Popen if fresh or not can_fork(args, env or {}) else ForkedProcess
+        self.popen: subprocess.Popen[Any] = kind(
             [sys.executable, "-u", *args],
             stdin=subprocess.DEVNULL,
             stdout=self._file,
