@@ -158,7 +158,7 @@ class WrongMode(PgqError):
 class ConsumerDetached(PgqError):
     """The consumer was too far behind, and is detached. Data: `.queue`, `.consumer`."""
 
-    what_to_do = "see what is left: pgqpy consumer reattach"
+    what_to_do = "see what is left: attached=yes of pgqpy consumer set"
 
 
 class StageLost(PgqError):

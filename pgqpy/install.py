@@ -33,7 +33,7 @@ PROBLEMS = {
     "missing": ("schema pgq is not installed in this database", SchemaMissing.what_to_do),
     "old": (
         "the schema is version {0.installed}, this pgqpy's is {0.shipped}",
-        "pgqpy schema upgrade",
+        "pgqpy schema install",
     ),
     "newer": (
         "the schema is version {0.installed}, newer than this pgqpy's {0.shipped}",
@@ -123,16 +123,6 @@ def install(connection: Connection[Any]) -> int:
             connection.rollback()  # the transaction that the script began
         raise _explain(exc) from exc
     return shipped_version()
-
-
-def upgrade(connection: Connection[Any]) -> int:
-    """Upgrade an installed schema; return its version.
-
-    Raises SchemaMissing if no schema is installed, and the errors of `install`.
-    """
-    if status(connection).state == "missing":
-        raise SchemaMissing
-    return install(connection)
 
 
 def status(connection: Connection[Any]) -> Status:

@@ -69,7 +69,7 @@ MISSING = frozenset({"3F000", "42883"})
 VANISHED = "42P01"  # the call, a cursor or a COPY waited for drop_queue, which dropped the table
 FUNCTION_MISSING = (
     "function pgq.{} is not installed in this database: "
-    "run pgqpy schema install, or pgqpy schema upgrade if the schema is older than pgqpy"
+    "run pgqpy schema install, which upgrades too"
 )
 
 

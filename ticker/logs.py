@@ -34,7 +34,7 @@ REPEAT_AFTER = 60.0  # seconds until the same text is logged again
 REMEDIES: Mapping[str, str] = {
     "42P01": "a table or sequence of the queue is gone: "
     "restore it, or drop the queue with pgqpy queue drop --force",
-    "42883": "run pgqpy schema upgrade",
+    "42883": "run pgqpy schema install",
     "42501": "grant pgq_ticker to the role the ticker connects as; in an event trigger of yours, "
     "grant the owner of the schema pgq what it uses",
     "55P03": "another session holds the queue's row or table: pgqpy doctor names one that "
@@ -48,9 +48,9 @@ NOTIFY_REMEDY = (
 )
 
 HOLDS_TEXT = "rotation waits for a consumer"
-HOLDS_REMEDY = "run it, or unregister it; pgqpy consumer set-policy decides what happens"
+HOLDS_REMEDY = "run it, or unregister it; policy of pgqpy consumer set decides what happens"
 GONE_TEXT = "consumer detached"
-GONE_REMEDY = "pgqpy consumer reattach says what is left, and goes on"
+GONE_REMEDY = "attached=yes of pgqpy consumer set says what is left, and goes on"
 REPEAT_STALLED = 3600.0  # seconds
 
 

@@ -135,7 +135,7 @@ class TickLoop:
         self._report.forget("connection")
         self._health.change("active")
         if installed == "old":
-            self._report.log.warning("schema is old", remedy="run pgqpy schema upgrade")
+            self._report.log.warning("schema is old", remedy="run pgqpy schema install")
         self._report.log.info("active")
 
     def _tick_due(

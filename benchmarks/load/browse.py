@@ -79,7 +79,7 @@ def dashboard(dsn: str) -> Iterator[tuple[psutil.Popen, Browser]]:
     with tempfile.TemporaryDirectory() as folder:
         logins = Path(folder) / "logins"
         logins.write_text(make_entry(USER, "operator", password) + "\n")
-        command = ["-m", "pgqpy", "dashboard", "run", "--port", "0", "--dsn", dsn]
+        command = ["-m", "pgqpy", "dashboard", "--port", "0", "--dsn", dsn]
         process = psutil.Popen(
             [sys.executable, *command, "--password-file", str(logins)], stderr=PIPE, text=True
         )

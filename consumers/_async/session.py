@@ -183,11 +183,11 @@ class AsyncSession:
             message = (
                 f"consumer {consumer.name!r} of queue {consumer.queue!r} has lanes by {found.key}, "
                 f"and {type(consumer).__name__}.key is {key}: change one of them "
-                "(`pgqpy consumer lanes`)"
+                "(`pgqpy consumer set`)"
             )
             raise WrongMode(message, queue=consumer.queue, consumer=consumer.name)
         if found.lanes != wanted:
-            text = "consumer %s of queue %s has %d lanes, not %d: `pgqpy consumer lanes` changes it"
+            text = "consumer %s of queue %s has %d lanes, not %d: `pgqpy consumer set` changes it"
             logger.warning(text, consumer.name, consumer.queue, found.lanes, wanted)
 
     async def _offer_filter(self, consumer: BaseConsumer, *, begins: bool) -> None:

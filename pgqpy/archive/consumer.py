@@ -240,7 +240,7 @@ def check_position(
     """
     files = list_files(store, own.queue_id)
     for problem in find_breaks(files):
-        raise _mismatch(own, problem, "pgqpy archive verify lists all problems")
+        raise _mismatch(own, problem, "pgqpy archive list --verify names all")
     position = consumer.position()
     if position.batch is not None or not files:
         consumer.refuse_batches(position)

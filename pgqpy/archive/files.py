@@ -214,7 +214,7 @@ def find_archive(store: Store, queue: str) -> QueueArchive:
         if found.identity.queue == queue:
             for problem in find_breaks(found.files):
                 raise ArchiveMismatch(
-                    f"{problem}: pgqpy archive verify lists all problems", queue=queue
+                    f"{problem}: pgqpy archive list --verify names all", queue=queue
                 )
             return found
     raise ArchiveMismatch(f"the location holds no archive of queue {queue!r}", queue=queue)

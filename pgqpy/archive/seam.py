@@ -100,9 +100,7 @@ def join_archive(client: Client, store: Store, queue: Queue) -> JoinedArchive:
             queue=queue.name,
         )
     for problem in find_breaks(files):
-        raise ArchiveMismatch(
-            f"{problem}: pgqpy archive verify lists all problems", queue=queue.name
-        )
+        raise ArchiveMismatch(f"{problem}: pgqpy archive list --verify names all", queue=queue.name)
     return _find_seam(client, store, queue, files)
 
 

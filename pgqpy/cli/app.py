@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from pgqpy.cli import failures
-from pgqpy.cli.options import Target, dsn_option
+from pgqpy.cli.options import Noun, Target, dsn_option
 
 EPILOG = """\b
 A first queue:
@@ -30,28 +30,28 @@ PGQPY_DEBUG=1 shows the traceback of an error.
 """
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}  # of all commands
-COMMANDS = {
-    "demo": "Show exactly-once processing on a temporary PostgreSQL.",
-    "simulate": "Verify that nothing is lost, doubled or out of order.",
-    "dashboard": "Show the queues in a browser.",
-    "doctor": "Find problems and say how to solve them.",
-    "top": "Show queues, consumers and what is wrong, live, in the terminal.",
-    "schema": "Install, upgrade, inspect or remove the schema pgq.",
-    "queue": "Create, configure, inspect or drop queues.",
-    "consumer": "Register, inspect or run consumers.",
-    "event": "Insert, load or inspect events; manage dead events.",
-    "cron": "Insert events by the clock: add, list, pause or remove cron entries.",
-    "archive": "Keep events in files or a table for longer than the queue does.",
-    "pipeline": "Stream a queue's events to files, with Spark.",
-    "ticker": "Run the daemon that ticks, retries and rotates, or show its status.",
+COMMANDS = {  # the module in pgqpy.cli, and the help
+    "demo": ("trials", "Show exactly-once processing on a temporary PostgreSQL."),
+    "simulate": ("trials", "Verify that nothing is lost, doubled or out of order."),
+    "dashboard": ("overviews", "Show the queues in a browser."),
+    "doctor": ("doctor", "Find problems and say how to solve them."),
+    "top": ("overviews", "Show queues, consumers and what is wrong, live, in the terminal."),
+    "schema": ("schema", "Install, upgrade, inspect or remove the schema pgq."),
+    "queue": ("queue", "Create, configure, inspect or drop queues."),
+    "consumer": ("consumer", "Register, configure, inspect or run consumers."),
+    "event": ("event", "Insert, list or cancel events; manage those that wait or are dead."),
+    "cron": ("cron", "Insert events by the clock: add, list, pause or remove cron entries."),
+    "archive": ("archive", "Keep events in files or a table for longer than the queue does."),
+    "pipeline": ("pipeline", "Stream a queue's events to files, with Spark."),
+    "ticker": ("ticker", "Run the daemon that ticks, retries and rotates, or show its status."),
 }
 
 
-class App(click.Group):
+class App(Noun):
     """The root command. It turns any error into one line on stderr and an exit code.
 
-    A command may return its exit code. The command NAME is the object NAME in the module
-    pgqpy.cli.NAME, which is imported when it is called, so that ``--help`` answers at once.
+    A command may return its exit code. Its module is imported when it is called, so that
+    ``--help`` answers at once.
     """
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
@@ -62,13 +62,14 @@ class App(click.Group):
         """Import one command; None if the name is unknown."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"pgqpy.cli.{cmd_name}"), cmd_name)
+        module = import_module(f"pgqpy.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing any."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run a command and exit the process."""

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pgqpy.archive import check_packages
-from pgqpy.cli import complete
-from pgqpy.cli.archive_replay import replay
+from pgqpy.cli import complete, queries
 from pgqpy.cli.event_archive import open_store
-from pgqpy.cli.moments import parse_timedelta
-from pgqpy.cli.options import Target, connected, json_option, on_terminal
+from pgqpy.cli.options import (
+    Noun,
+    Target,
+    connected,
+    json_option,
+    on_terminal,
+    parse_moment,
+    parse_timedelta,
+    to_time,
+)
 from pgqpy.cli.output import as_text, say, show_rows
 from pgqpy.errors import InvalidArgument
 
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
 
     from pgqpy.archive.files import QueueArchive
     from pgqpy.archive.store import Store
+    from pgqpy.cli.options import Moment
 
 QUEUES = {
     "queue": "queue",
@@ -41,11 +50,15 @@ FILES = {
     "to": "to_time",
 }
 
+# What the server must not store: the user and password, or access key, of a URL. In URLs of Azure
+# the container is in that place, and two containers are two archives.
+SECRET = re.compile(r"\b(?!(?:abfss?|adl|az|wasbs?)://[^/:]*@)([\w+.-]+://)[^/]*@")
+
 location_argument = click.argument("location")
 queue_option = click.option("--queue", shell_complete=complete.queues, help="This queue only.")
 
 
-@click.group()
+@click.group(cls=Noun)
 def archive() -> None:
     """Keep events for longer than the queue does: in Parquet files."""
 
@@ -104,13 +117,19 @@ def run(target: Target, *, to: str, **options: Any) -> None:
 @location_argument
 @queue_option
 @click.option("--files", "by_file", is_flag=True, help="Show each file. It reads all footers.")
+@click.option("--verify", is_flag=True, help="Read all files, and report what is damaged instead.")
 @json_option
-def list_(location: str, *, queue: str | None, by_file: bool, as_json: bool) -> None:
+def list_(location: str, *, queue: str | None, by_file: bool, verify: bool, as_json: bool) -> int:
     """List the queues in an archive, with the ticks, times and sizes of their files.
+
+    With --verify each file must begin where the one before ends, be as it was written, and come
+    from the same queue. The exit code is 1 if there is a problem, or no file.
 
     Example: pgqpy archive list s3://bucket/events --queue orders --files
     """
     store = open_store(location)
+    if verify:
+        return _verify(store, location, queue)
     from pgqpy.archive.files import read_info
 
     rows: list[dict[str, Any]] = []
@@ -126,20 +145,12 @@ def list_(location: str, *, queue: str | None, by_file: bool, as_json: bool) -> 
     if not rows and not store.exists():
         raise InvalidArgument(f"there is no folder {location}", parameter="location")
     show_rows(rows, FILES if by_file else QUEUES, as_json=as_json)
+    return 0
 
 
-@archive.command()
-@location_argument
-@queue_option
-def verify(location: str, *, queue: str | None) -> int:
-    """Read all files, and report what is damaged or missing.
-
-    Each file must begin where the one before ends, be as it was written, and come from the same
-    queue. The exit code is 1 if there is a problem, or no file.
-
-    Example: pgqpy archive verify /var/archive --queue orders
-    """
-    store, count, problems = open_store(location), 0, 0
+def _verify(store: Store, location: str, queue: str | None) -> int:
+    """Read all files, and print what is damaged or missing."""
+    count, problems = 0, 0
     from pgqpy.archive import verify as checks
     from pgqpy.archive.files import find_identity, list_files, list_queue_ids
 
@@ -202,7 +213,54 @@ def expire(location: str, *, older_than: timedelta, queue: str | None, yes: bool
         say(f"removed {what}")
 
 
-archive.add_command(replay)
+@archive.command()
+@click.argument("queue", shell_complete=complete.queues)
+@click.argument("consumer", shell_complete=complete.consumers)
+@click.option("--from", "location", required=True, metavar="LOCATION", help="A folder or a URL.")
+@click.option("--since", metavar="TIME", help="Events with this time or a later one.")
+@click.option("--until", metavar="TIME", help="Events with an earlier time.")
+@click.option("--again", is_flag=True, help="Begin anew, also if a replay is done or unfinished.")
+@connected
+def replay(
+    target: Target,
+    queue: str,
+    consumer: str,
+    *,
+    location: str,
+    since: str | None,
+    until: str | None,
+    again: bool,
+) -> None:
+    """Insert archived events again for one consumer, after all that is in the queue.
+
+    Other consumers do not get these events. Left out are events that the consumer has yet to get,
+    that wait for a retry, that its filter does not take, or that were cancelled lately. A
+    detached consumer is refused: attach it first. TIME is 2026-01-31T14:00, 2026-01-31, or 90s,
+    30min, 2h, 7d for so long ago.
+
+    If the command is killed, run it again: it continues where it stopped, and inserts each event
+    once. For events that the queue still keeps, pgqpy consumer seek is faster.
+
+    Example: pgqpy archive replay orders billing --from s3://bucket/events --since 2026-01-01
+    """
+    ctx = click.get_current_context()
+    first, last = (_parse(ctx, name, text) for name, text in (("since", since), ("until", until)))
+    store = open_store(location)
+    from pgqpy.archive.replay import ReplayOptions
+    from pgqpy.archive.replay import replay as insert
+
+    words = {"--from": SECRET.sub(r"\1", location), "--since": since, "--until": until}
+    asked = " ".join(f"{name} {word}" for name, word in words.items() if word is not None)
+    with target.client() as client:
+        now = queries.server_time(client)
+        options = ReplayOptions(
+            queue, consumer, asked, to_time(first, now), to_time(last, now), again
+        )
+        done = insert(client, store, options, say)
+    message = f"inserted {done.inserted:,} event(s) again for {consumer} on {queue}"
+    if done.left_out:
+        message += f"; left out {done.left_out:,} that it has yet to get or does not take"
+    say(message)
 
 
 def _find(store: Store, queue: str) -> QueueArchive:
@@ -233,3 +291,8 @@ def _summary(store: Store, found: QueueArchive) -> dict[str, Any]:
         "from_time": first.start.time,
         "to_time": found.newest.end.time,
     }
+
+
+def _parse(ctx: click.Context, name: str, text: str | None) -> Moment | None:
+    (param,) = (each for each in ctx.command.params if each.name == name)
+    return parse_moment(ctx, param, text)

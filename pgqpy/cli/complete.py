@@ -37,6 +37,21 @@ SETTINGS = (
     "extra_maint",
 )
 
+REGISTRATION = (  # of consumer set
+    "mode",
+    "lanes",
+    "key",
+    "type",
+    "extra1",
+    "extra2",
+    "extra3",
+    "extra4",
+    "policy",
+    "after",
+    "size",
+    "attached",
+)
+
 
 def queues(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a queue."""
@@ -63,6 +78,11 @@ def cron_entries(ctx: click.Context, _param: click.Parameter, incomplete: str) -
 def settings(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a queue's setting."""
     return _matches(incomplete, (f"{name}=" for name in SETTINGS))
+
+
+def registration(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a setting of consumer set."""
+    return _matches(incomplete, (f"{name}=" for name in REGISTRATION))
 
 
 def extras(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

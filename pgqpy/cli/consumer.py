@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
-from pgqpy import calls
 from pgqpy.cli import complete, consumer_details, queries
-from pgqpy.cli.consumer_lanes import lanes
-from pgqpy.cli.consumer_register import register
 from pgqpy.cli.consumer_seek import seek
-from pgqpy.cli.consumer_stalled import policy_details, reattach, set_policy
-from pgqpy.cli.options import Target, connected, json_option, on_terminal
-from pgqpy.cli.output import show_row, show_rows
+from pgqpy.cli.consumer_set import FILTERS, set_, set_filter
+from pgqpy.cli.options import Noun, Target, connected, json_option, on_terminal, split_settings
+from pgqpy.cli.output import say, show_row, show_rows
 
 if TYPE_CHECKING:
     from pgqpy import Client
@@ -44,13 +41,53 @@ LEFT = {
 }
 
 
-@click.group()
+@click.group(cls=Noun)
 def consumer() -> None:
     """Register, inspect or run consumers."""
 
 
-for command in (register, lanes, seek, set_policy, reattach):
+for command in (seek, set_):
     consumer.add_command(command)
+
+
+@consumer.command()
+@click.argument("queue", shell_complete=complete.queues)
+@click.argument("name")
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="Take only events of this type, or with a prefix such as 'order.*'; may be repeated.",
+)
+@click.option(
+    "--extra",
+    "extras",
+    multiple=True,
+    metavar="NAME=VALUE",
+    shell_complete=complete.extras,
+    help="Take only events with this value, such as extra1=eu; may be repeated.",
+)
+@connected
+def register(
+    target: Target, queue: str, name: str, *, types: tuple[str, ...], extras: tuple[str, ...]
+) -> None:
+    """Register a consumer on a queue. It receives the events inserted from now on.
+
+    With --type or --extra it takes only these. A consumer that is registered already keeps its
+    position: pgqpy consumer seek moves it.
+
+    Example: pgqpy consumer register orders billing --type 'order.*' --extra extra1=eu
+    """
+    values: dict[str, list[str]] = {"type": [*types]} if types else {}
+    for key, value in split_settings(extras, "--extra extra1=eu"):
+        if key not in FILTERS[1:]:
+            raise click.UsageError(f"--extra {key}=…: there are {', '.join(FILTERS[1:])}")
+        values.setdefault(key, []).append(value)
+    with target.client() as client, client.transaction():
+        new = client.register_consumer(queue, name)
+        filtered = f": {set_filter(client, queue, name, values)}" if values else ""
+    say(f"registered {name} on {queue}{'' if new else ' already'}{filtered}")
 
 
 @consumer.command()
@@ -70,7 +107,7 @@ def unregister(target: Target, queue: str, name: str, *, force: bool) -> None:
         if not force:
             _ask_to_unregister(client, info)
         client.unregister_consumer(queue, name)
-    click.echo(f"unregistered {name} from {queue}", err=True)
+    say(f"unregistered {name} from {queue}")
 
 
 def _ask_to_unregister(client: Client, info: ConsumerInfo) -> None:
@@ -145,37 +182,16 @@ def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
     A lane without a batch tells the tick that it is at, and the lag; one with a batch tells what a
     worker does. runs counts the workers whose session runs the consumer.
 
-    stall_policy says what happens when rotation waits for the consumer (pgqpy consumer set-policy);
-    detached: since when it gets no events any more.
+    stall_policy says what happens when rotation waits for the consumer: policy in pgqpy consumer
+    set. detached: since when it gets no events any more.
 
     Example: pgqpy consumer show orders billing
     """
     with target.client() as client:
         info = queries.consumer_info(client, queue, name)
         (row,) = consumer_details.with_details(client, [info])
-        row |= policy_details(client, queue, name)
+        row |= consumer_details.policy_details(client, queue, name)
     show_row(row if as_json else consumer_details.as_text(row), as_json=as_json)
-
-
-@consumer.command("set-mode")
-@click.argument("queue", shell_complete=complete.queues)
-@click.argument("name", shell_complete=complete.consumers)
-@click.argument("mode", type=click.Choice(["plain", "shared"]))
-@connected
-def set_mode(target: Target, queue: str, name: str, mode: Literal["plain", "shared"]) -> None:
-    """Let one process run a consumer (plain), or several workers (shared).
-
-    The first run of a consumer decides that by itself. A change needs that no process runs it and
-    that no batch is open. A consumer with several lanes is changed to one lane first (pgqpy
-    consumer lanes), and run until that is done.
-
-    Example: pgqpy consumer set-mode orders billing shared
-    """
-    with target.client() as client:
-        queries.consumer_info(client, queue, name)
-        changed = client.call(calls.share.set_consumer_mode(queue, name, mode))
-    message = f"{name} on {queue} is {mode}" if changed else f"{name} on {queue} was {mode} already"
-    click.echo(message, err=True)
 
 
 @consumer.command()
@@ -227,7 +243,6 @@ def run(
     Example: pgqpy consumer run billing:Billing --set fetch_size=100
     """
     from pgqpy.cli import consumer_run, consumer_workers
-    from pgqpy.cli.worker_commands import worker_commands
 
     supervisor = consumer_workers.stop_with_supervisor() if supervised else None
     parsed = consumer_run.parse_settings(settings)
@@ -237,15 +252,13 @@ def run(
     if workers:
         logs = ("--log-format", log_format, "--log-level", log_level)
         metrics = (metrics_host or "127.0.0.1", metrics_port)
-        commands = worker_commands(workers, place, settings, logs, metrics)
+        commands = consumer_workers.worker_commands(workers, place, settings, logs, metrics)
         return consumer_workers.supervise(consumer, target, commands)
     if supervisor is not None:
         consumer_workers.accept_arguments(supervisor)
     if metrics_port is None:
         consumer_run.run(consumer)
         return 0
-    from pgqpy.cli.consumer_metrics import serve_metrics
-
-    with serve_metrics(consumer, metrics_host or "127.0.0.1", metrics_port):
+    with consumer_run.serve_metrics(consumer, metrics_host or "127.0.0.1", metrics_port):
         consumer_run.run(consumer)
     return 0

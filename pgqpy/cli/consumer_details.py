@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from psycopg.errors import UndefinedTable
 from psycopg.rows import dict_row
 
 from pgqpy import calls, locks
 from pgqpy.calls.filters import describe_filter
-from pgqpy.cli.consumer_stalled import policy_as_text
 from pgqpy.errors import SchemaMissing
 from pgqpy.texts import duration
 
@@ -23,6 +24,15 @@ RECEIVER = "receive-"  # begins the names of the subconsumers of receive
 LEASED = "lease-"  # … and of those that workers with a lease have
 # What a worker's row leaves out, or names otherwise.
 NAMES = ("queue_name", "consumer_name", "mode", "current_batch")
+# PGQ's extension has no such table.
+POLICY = """
+    select r.sub_stalls as stall_policy, r.sub_stall_after as stall_after,
+        r.sub_stall_bytes as stall_bytes, r.sub_detached as detached
+    from pgq.registration r
+    join pgq.queue q on q.queue_id = r.sub_queue
+    join pgq.consumer c on c.co_id = r.sub_consumer
+    where q.queue_name = %s and c.co_name = %s
+"""
 
 
 def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
@@ -72,6 +82,20 @@ def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
         }
 
     return [row(info) for info in infos]
+
+
+def policy_details(client: Client, queue: str, name: str) -> dict[str, Any]:
+    """Return a consumer's policy, and since when it is detached; nothing on PGQ's extension."""
+    with suppress(UndefinedTable), client.connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(POLICY, [queue, name]).fetchone() or {}
+    return {}
+
+
+def policy_as_text(policy: str, after: timedelta | None, size: int | None) -> str:
+    """Describe a policy with its limits."""
+    limits = [f"after {duration(after)}"] if after is not None else []
+    limits += [f"from {size} bytes on"] if size is not None else []
+    return f"{policy} {' or '.join(limits)}" if limits else policy
 
 
 def _has_a_worker(each: WorkerInfo) -> bool:

@@ -1,4 +1,4 @@
-"""The steps of ``pgqpy consumer run MODULE:CLASS``: import the class, configure it, log, run."""
+"""The steps of ``pgqpy consumer run MODULE:CLASS``: import, configure, log, serve metrics, run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 import logging
 import sys
 import traceback
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,9 +25,13 @@ from pgqpy.log_format import LEVELS, renderers
 from pgqpy.texts import describe, traceback_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from structlog.typing import EventDict
+
+    from pgqpy.consumers.status import Outage
+
+logger = logging.getLogger("pgqpy.consumers")
 
 LIBRARIES = {"pgqpy", "psycopg", "psycopg_binary", "psycopg_c", *sys.stdlib_module_names}
 TEXTS = ("queue", "name", "on_error")  # settings whose values are never parsed as numbers
@@ -108,6 +113,44 @@ def log_to_stderr(log_format: str, log_level: str) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
     logging.basicConfig(level=LEVELS[log_level], handlers=[handler])
+
+
+def health(consumer: Consumer | AsyncConsumer) -> tuple[int, dict[str, Any]]:
+    """Return the HTTP status and body of /healthz: 200 while the consumer is connected."""
+    # Called by the class: the application may have attributes with these names.
+    kind = AsyncConsumer if isinstance(consumer, AsyncConsumer) else Consumer
+    outage: Outage | None = kind.outage(consumer)  # type: ignore[arg-type]  # of this kind
+    body = {
+        "status": "ok" if outage is None else "unhealthy",
+        "queue": consumer.queue,
+        "consumer": consumer.name,
+        "reason": None if outage is None else str(outage),
+    }
+    return HTTPStatus.OK if outage is None else HTTPStatus.SERVICE_UNAVAILABLE, body
+
+
+@contextmanager
+def serve_metrics(consumer: Consumer | AsyncConsumer, host: str, port: int) -> Iterator[None]:
+    """Serve /metrics and /healthz during the block."""
+    import prometheus_client as prometheus
+
+    from pgqpy.consumers.metrics import expose_metrics
+    from pgqpy.ticker.web import CannotListen, Web
+
+    registry = prometheus.CollectorRegistry()
+    for kind in ("ProcessCollector", "PlatformCollector", "GCCollector"):
+        getattr(prometheus, kind)(registry=registry)
+    expose_metrics(consumer, registry)
+    web = Web(host, port, health=lambda: health(consumer), registry=registry)
+    try:
+        where = web.start()
+    except CannotListen as exc:
+        raise click.ClickException(str(exc)) from exc
+    logger.info("metrics at http://%s/metrics", where)
+    try:
+        yield
+    finally:
+        web.stop()
 
 
 def run(consumer: Consumer | AsyncConsumer) -> None:

@@ -9,9 +9,8 @@ from psycopg.errors import LockNotAvailable
 
 from pgqpy import calls
 from pgqpy.cli import complete, queries
-from pgqpy.cli.moments import parse_moment, to_time
-from pgqpy.cli.options import Target, connected, on_terminal
-from pgqpy.cli.output import as_text
+from pgqpy.cli.options import Target, connected, on_terminal, parse_moment, to_time
+from pgqpy.cli.output import as_text, say
 from pgqpy.texts import duration
 from pgqpy.tick_distance import measure
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pgqpy import Client
-    from pgqpy.cli.moments import Moment
+    from pgqpy.cli.options import Moment
     from pgqpy.records import ConsumerInfo
     from pgqpy.tick_distance import Distance
 
@@ -116,4 +115,4 @@ def seek(target: Target, queue: str, name: str, place: Place, *, discard: bool, 
         message += f": about {abs(after - before)} event(s) {does}"
     if found.dropped:
         message += f"; dropped {found.dropped} that waited or were parked"
-    click.echo(message, err=True)
+    say(message)

@@ -26,6 +26,7 @@ from pgqpy.cli.failures import FAILED, USAGE
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.signals import STOP_SIGNALS
 from pgqpy.errors import SchemaMissing
+from pgqpy.own_process import own_process
 from pgqpy.texts import noun
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ TOO_MANY = (
     "{number} workers need {number} connections, and the server has max_connections = {most} for "
     "all: start fewer, or raise that"
 )
+LAST_PORT = 65535
 ORDERLY = (0, -signal.SIGTERM)  # exit codes after our SIGTERM; the second one: while it starts
 
 
@@ -183,6 +185,37 @@ def _ended(code: int) -> str:
     return f"was ended by signal {-code}"
 
 
+def worker_commands(
+    number: int,
+    place: str,
+    settings: Sequence[str],
+    logs: Sequence[str],
+    metrics: tuple[str, int | None],
+) -> list[list[str]]:
+    """Return the command line of each worker process.
+
+    `metrics` are the host and the port of the first one; each next one has the next port. With port
+    0 each takes any free one; with None there are no metrics.
+    """
+    options = [word for setting in settings for word in ("--set", setting)]
+    run = own_process("pgqpy", "consumer", "run", *options, *logs, "--supervised")
+    host, first = metrics
+    if first is None:
+        return [[*run, "--", place]] * number
+    from pgqpy.ticker.web import CannotListen, listen
+
+    ports = [first + n if first else 0 for n in range(number)]
+    if ports[-1] > LAST_PORT:
+        raise click.UsageError(f"--metrics-port: {number} workers need ports up to {ports[-1]}")
+    for port in ports:
+        try:
+            listen(host, port).close()
+        except CannotListen as exc:
+            raise click.ClickException(str(exc)) from exc
+    ports_of = [["--metrics-host", host, "--metrics-port", str(port)] for port in ports]
+    return [[*run, *own, "--", place] for own in ports_of]
+
+
 def supervise(consumer: BaseConsumer, target: Target, commands: Sequence[Sequence[str]]) -> int:
     """Run the consumer by these commands until SIGTERM, SIGINT or SIGHUP; return the exit code.
 
@@ -213,9 +246,9 @@ def _check_mode(client: Client, consumer: BaseConsumer) -> None:
         if mode in (None, wanted):
             return
         words = {"queue": queue, "name": name, "mode": MODES[mode], "other": MODES[wanted]}
-        command = f"set-mode {queue} {name} {wanted}"
+        command = f"set {queue} {name} mode={wanted}"
         if wanted == "lanes":
-            command = f"lanes {queue} {name} {consumer.lanes} --key {consumer.key}"
+            command = f"set {queue} {name} lanes={consumer.lanes} key={consumer.key}"
         text = WRONG_MODE.format(kind=type(consumer).__name__, command=command, **words)
         raise click.ClickException(text)
 

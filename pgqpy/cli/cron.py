@@ -10,8 +10,8 @@ import click
 
 from pgqpy import calls
 from pgqpy.cli import complete
-from pgqpy.cli.options import Target, connected, json_option
-from pgqpy.cli.output import as_text, show_rows
+from pgqpy.cli.options import Noun, Target, connected, json_option
+from pgqpy.cli.output import as_text, say, show_rows
 from pgqpy.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -32,10 +32,12 @@ LIST = {
     "paused since": "paused_since",
 }
 
+PAUSED = {"paused=true": True, "paused=false": False}
+
 name_argument = click.argument("name", shell_complete=complete.cron_entries)
 
 
-@click.group()
+@click.group(cls=Noun)
 def cron() -> None:
     """Insert events by the clock: add, list, pause or remove cron entries."""
 
@@ -93,7 +95,7 @@ def add(
         (entry,) = client.get_cron_info(name)
     what = "added" if added else "changed"
     when = "paused" if entry.paused_since else f"next due {as_text(_next_due(entry))}"
-    click.echo(f"{what} cron entry {name}: {when}", err=True)
+    say(f"{what} cron entry {name}: {when}")
 
 
 def _next_due(entry: CronEntry) -> datetime:
@@ -138,35 +140,26 @@ def remove(target: Target, name: str) -> None:
     """
     with target.client() as client:
         client.remove_cron(name)
-    click.echo(f"removed cron entry {name}", err=True)
+    say(f"removed cron entry {name}")
 
 
-@cron.command()
+@cron.command("set")
 @name_argument
+@click.argument("setting", metavar="paused=true|false", type=click.Choice(list(PAUSED)))
 @connected
-def pause(target: Target, name: str) -> None:
-    """Stop a cron entry until it is resumed.
+def set_(target: Target, name: str, setting: str) -> None:
+    """Stop a cron entry, or let it go on. The times in the pause are not made up for.
 
-    Example: pgqpy cron pause report
+    pgqpy cron add changes all else.
+
+    Example: pgqpy cron set report paused=true
     """
+    paused = PAUSED[setting]
     with target.client() as client:
-        done = client.call(calls.cron.pause_cron(name))
-    was = f"cron entry {name} is paused already: nothing changed"
-    click.echo(f"paused cron entry {name}" if done else was, err=True)
-
-
-@cron.command()
-@name_argument
-@connected
-def resume(target: Target, name: str) -> None:
-    """Let a paused cron entry go on. The times in the pause are not made up for.
-
-    Example: pgqpy cron resume report
-    """
-    with target.client() as client:
-        done = client.call(calls.cron.resume_cron(name))
-    was = f"cron entry {name} is not paused: nothing changed"
-    click.echo(f"resumed cron entry {name}" if done else was, err=True)
+        change = calls.cron.pause_cron if paused else calls.cron.resume_cron
+        done = client.call(change(name))
+    state = "paused" if paused else "not paused"
+    say(f"cron entry {name} is {state}{'' if done else ' already: nothing changed'}")
 
 
 @cron.command()

@@ -1,4 +1,4 @@
-"""Events of an archive and of its queue, for ``pgqpy event peek --archive``."""
+"""Events of an archive and of its queue, for ``pgqpy event list --archive``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgqpy import archive, browse, calls, tick_ranges
-from pgqpy.cli.output import as_text
+from pgqpy.cli.output import as_text, say
 from pgqpy.errors import InvalidArgument, NotFound, RangeExpired
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _archived_start(joined: JoinedArchive, since: datetime) -> int:
         start = file.from_tick
     begun = read_info(joined.store, joined.files[0].path).start.time
     if begun > since:
-        click.echo(f"the archive holds events from {as_text(begun)} on", err=True)
+        say(f"the archive holds events from {as_text(begun)} on")
     return start
 
 

@@ -1,4 +1,4 @@
-"""New events as they come, for ``pgqpy event tail -f``: each once, over lost connections."""
+"""New events as they come, for ``pgqpy event list --follow``: each once, over lost connections."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import click
 from psycopg import sql
 
 from pgqpy import browse
 from pgqpy.calls import read
+from pgqpy.cli.output import say
 from pgqpy.client.listening import channel
 from pgqpy.consumers.connection_errors import is_loss
 from pgqpy.texts import describe
@@ -56,7 +56,7 @@ class Following:
                 if not is_loss(error):
                     raise
                 text = f"the connection is lost ({describe(error)}), tries again in {pause:.1f} s"
-                click.echo(text, err=True)
+                say(text)
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -114,7 +114,7 @@ class Following:
         return first.tick_id
 
     def _tell(self, text: str, goes_on: Cut) -> None:
-        click.echo(f"queue {self.queue}: {text}: going on after tick {goes_on.tick_id}", err=True)
+        say(f"queue {self.queue}: {text}: going on after tick {goes_on.tick_id}")
 
     def _not_shown(self) -> sql.Composed:
         seen = sql.SQL(" and {}txid_visible_in_snapshot(ev_txid, {}::txid_snapshot)")

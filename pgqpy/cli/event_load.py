@@ -1,4 +1,4 @@
-"""The input of ``pgqpy event load``: events in JSON lines or CSV, read one at a time."""
+"""The input of ``pgqpy event insert --file``: events in JSON lines or CSV, read one at a time."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import click
 
 from pgqpy.calls import PAYLOAD_LIMIT
 from pgqpy.calls.payload import FIELDS
+from pgqpy.cli.output import say
 from pgqpy.errors import InvalidEvent
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class BadLine(click.ClickException):
     """A line of the input is not an event."""
 
     def __init__(self, line: int, problem: str) -> None:
-        super().__init__(f"line {line}: {problem}; nothing was loaded")
+        super().__init__(f"line {line}: {problem}; nothing was inserted")
 
 
 class Unkept(Exception):
@@ -171,6 +172,6 @@ def with_progress(events: Iterator[Record]) -> Iterator[Record]:
     for count, event in enumerate(events, start=1):
         yield event
         if count % PROGRESS_EVERY == 0:
-            click.echo(f"{count} events read", err=True)
+            say(f"{count} events read")
     if count > PROGRESS_EVERY and count % PROGRESS_EVERY:
-        click.echo(f"{count} events read", err=True)
+        say(f"{count} events read")

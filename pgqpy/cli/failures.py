@@ -28,14 +28,14 @@ REMEDIES = {
     "QueueNotFound": "pgqpy queue list shows the queues, pgqpy queue create adds one",
     "ConsumerNotFound": "pgqpy consumer list shows the consumers, pgqpy consumer register adds one",
     "WrongMode": "run it as what it is (--set shared=true, or --set lanes=N and --set key=COLUMN, "
-    "or neither), or, while no process runs it, change what it is: pgqpy consumer set-mode QUEUE "
-    "CONSUMER shared (or plain), or pgqpy consumer lanes",
+    "or neither), or, while no process runs it, change what it is: pgqpy consumer set QUEUE "
+    "CONSUMER mode=shared (or plain, or lanes=N key=COLUMN)",
     "PQ005": "pgqpy queue show names the last tick",
     "PQ006": "pgqpy queue set QUEUE disable_insert=false allows inserts again",
     "PQ007": "pgqpy queue set QUEUE per_tx_limit=N raises the limit",
     "QueueInUse": "remove them, or add --force to drop the queue all the same",
     "PQ023": "pgqpy cron list shows the cron entries",
-    "ConsumerDetached": "pgqpy consumer reattach QUEUE CONSUMER says what is left, and goes on",
+    "ConsumerDetached": "pgqpy consumer set QUEUE CONSUMER attached=yes lets it go on",
     "PQ011": "pgqpy queue set QUEUE ticker_paused=false lets it tick again",
     "InsufficientPrivilege": "have an administrator grant pgq_reader, pgq_writer or pgq_admin",
     "QueryCanceled": "a statement_timeout of this role or database cut it short",

@@ -1,12 +1,15 @@
-"""Options that commands share, and the database that they name."""
+"""Options and values that commands share, the group of a noun, and the database."""
 
 from __future__ import annotations
 
 import math
+import re
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import click
 from click.core import ParameterSource
@@ -18,9 +21,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     Command = TypeVar("Command", bound=Callable[..., Any])
+    Moment = datetime | timedelta
 
 LOCK_TIMEOUT = "3s"
 MOST_ROWS = 1_000_000  # that one command shows
+# PostgreSQL reads each of these texts as the same interval, so settings of queues accept them too.
+UNIT = "weeks?|w|days?|d|hours?|h|minutes?|min|seconds?|s"
+PART = re.compile(rf"(\d+(?:\.\d+)?) ?({UNIT}) ?", re.ASCII)
+DURATION = re.compile(rf"(?:{PART.pattern})+", re.ASCII)
+SECONDS = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1}  # by the unit's first letter
+WRITE = "write 2026-01-31T14:00, 2026-01-31, or 90s, 30min, 2h, 7d for so long ago"
+
+
+class Noun(click.Group):
+    """A group of commands. It names its commands to a user who misspelt one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; UsageError if there is none."""
+        name, known = args[0], self.list_commands(ctx)
+        if name not in known and not name.startswith("-"):
+            near = get_close_matches(name, known, n=1, cutoff=0.75)
+            others = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise click.UsageError(f"no command {name!r}: {others}", ctx)
+        return super().resolve_command(ctx, args)
 
 
 @dataclass
@@ -105,6 +130,16 @@ class FiniteRange(click.FloatRange):
         return number
 
 
+def given_options(ctx: click.Context) -> dict[str, str]:
+    """Return the parameters that stand on the command line, each with its name there."""
+    on_line = ParameterSource.COMMANDLINE
+    return {
+        param.name: param.opts[-1] if param.opts[-1].startswith("-") else param.human_readable_name
+        for param in ctx.command.params
+        if param.name and ctx.get_parameter_source(param.name) is on_line
+    }
+
+
 def split_settings(settings: Iterable[str], example: str) -> list[tuple[str, str]]:
     """Split ``name=value`` words; who stores the settings checks names and values."""
     pairs = []
@@ -142,3 +177,70 @@ def on_trial(command: Command) -> Command:
 def connected(command: Command) -> Command:
     """Give a command ``--dsn`` and, as its first argument, the `Target`."""
     return dsn_option()(pass_target(command))  # type: ignore[return-value]  # click types the new signature
+
+
+def parse_timedelta(
+    _ctx: click.Context, _param: click.Parameter, value: str | None
+) -> timedelta | None:
+    """Return a length of time."""
+    return to_timedelta(value)
+
+
+def to_timedelta(value: str | None) -> timedelta | None:
+    """Return the length of time that a word names; BadParameter if it names none."""
+    if value is None:
+        return None
+    with suppress(OverflowError):
+        length = _from_duration(value)
+        if length is not None:
+            return length
+    raise click.BadParameter(f"{value!r} is no length of time: write 90s, 30min, 2h, 7d")
+
+
+def _from_duration(text: str) -> timedelta | None:
+    """Return the length of ``2h`` or ``1 day 12 hours``; None if the text has another form.
+
+    Raises OverflowError if it is too long.
+    """
+    if not DURATION.fullmatch(text := text.strip()):
+        return None
+    return timedelta(seconds=sum(float(n) * SECONDS[unit[0]] for n, unit in PART.findall(text)))
+
+
+def parse_time(_ctx: click.Context, _param: click.Parameter, value: str | None) -> datetime | None:
+    """Return a time, in the zone of this machine if it names none."""
+    try:
+        return None if value is None else _from_iso(value)
+    except (ValueError, OverflowError):
+        msg = f"{value!r} is no time: write 2026-01-31T14:00 or 2026-01-31T14:00+01:00"
+        raise click.BadParameter(msg) from None
+
+
+def _from_iso(text: str) -> datetime:
+    time = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text.strip()))
+    return time if time.tzinfo else time.astimezone()
+
+
+def parse_moment(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Moment | None:
+    """Return a time, in the zone of this machine if it names none; or how long ago it is."""
+    if value is None:
+        return None
+    try:
+        length = _from_duration(value)
+        return _from_iso(value) if length is None else length
+    except (ValueError, OverflowError):
+        raise click.BadParameter(f"{value!r} is no time: {WRITE}") from None
+
+
+@overload
+def to_time(moment: Moment, now: datetime) -> datetime: ...
+@overload
+def to_time(moment: Moment | None, now: datetime) -> datetime | None: ...
+def to_time(moment: Moment | None, now: datetime) -> datetime | None:
+    """Return the time; UsageError if it is too long ago for a date."""
+    if not isinstance(moment, timedelta):
+        return moment
+    try:
+        return now - moment
+    except OverflowError:
+        raise click.UsageError(f"{moment.days} days ago is before the year 1") from None

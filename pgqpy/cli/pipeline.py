@@ -7,13 +7,14 @@ from typing import Any
 import click
 
 from pgqpy.cli import complete
-from pgqpy.cli.options import Target, connected
+from pgqpy.cli.options import Noun, Target, connected
+from pgqpy.cli.output import say
 from pgqpy.errors import InvalidArgument
 
 FORMATS = ("parquet", "json", "console")
 
 
-@click.group()
+@click.group(cls=Noun)
 def pipeline() -> None:
     """Stream a queue's events to files, with Spark."""
 
@@ -96,4 +97,4 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _say(text: str) -> None:
-    click.echo(f"pipeline: {text}", err=True)
+    say(f"pipeline: {text}")

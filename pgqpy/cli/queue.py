@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pgqpy.cli import complete, queries
-from pgqpy.cli.options import Target, connected, json_option, on_terminal, split_settings
-from pgqpy.cli.output import show_row, show_rows
+from pgqpy.cli.options import Noun, Target, connected, json_option, on_terminal, split_settings
+from pgqpy.cli.output import say, show_row, show_rows
 from pgqpy.errors import SchemaMissing
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ CONSUMERS = {
 EMPTY_IS_NONE = ("retention", "per_tx_limit", "extra_maint")
 
 
-@click.group()
+@click.group(cls=Noun)
 def queue() -> None:
     """Create, configure, inspect or drop queues."""
 
@@ -62,7 +62,7 @@ def create(target: Target, name: str, settings: tuple[str, ...]) -> None:
         if created:
             _configure(client, name, pairs)
     exists = f"queue {name} exists already: nothing changed"
-    click.echo(f"created queue {name}" if created else exists, err=True)
+    say(f"created queue {name}" if created else exists)
 
 
 @queue.command()
@@ -80,7 +80,7 @@ def drop(target: Target, name: str, *, force: bool) -> None:
         if not force and on_terminal():
             force = _ask_to_drop(client, name)
         client.drop_queue(name, force=force)
-    click.echo(f"dropped queue {name}", err=True)
+    say(f"dropped queue {name}")
 
 
 def _ask_to_drop(client: Client, name: str) -> bool:
@@ -161,7 +161,7 @@ def set_(target: Target, name: str, settings: tuple[str, ...]) -> None:
     pairs = _split(settings)
     with target.client() as client, client.transaction():
         _configure(client, name, pairs)
-    click.echo(f"configured queue {name}", err=True)
+    say(f"configured queue {name}")
 
 
 def _split(settings: tuple[str, ...]) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from pgqpy import Client, DatabaseRestored, PgqError, calls
 from pgqpy import install as installer
 from pgqpy.cli import complete, queries
 from pgqpy.cli.failures import explain
-from pgqpy.cli.options import Target, connected, json_option
+from pgqpy.cli.options import Noun, Target, connected, json_option
 from pgqpy.cli.output import say, show_row
 from pgqpy.doctor import examine_roles
 from pgqpy.manifest import print_sql
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pgqpy.records import QueueInfo
 
 
-@click.group()
+@click.group(cls=Noun)
 def schema() -> None:
     """Install, upgrade, inspect or remove the engine, which is the schema pgq."""
 
@@ -32,32 +32,19 @@ def schema() -> None:
 def install(target: Target) -> None:
     """Install the schema pgq, or upgrade it to the version of this pgqpy.
 
-    The owner of the database may do this, without superuser rights. It may be repeated.
+    The owner of the database may do this, without superuser rights. It may be repeated, and is one
+    transaction. Queues, events and positions stay; there is no downgrade.
 
     Example: pgqpy --dsn postgresql://localhost/shop schema install
     """
     with target.client(any_owner=True, waits=True) as client:
+        before = installer.status(client.connection).installed
         version = installer.install(client.connection)
         warnings = list(examine_roles(client.connection))
-    click.echo(f"schema pgq is at version {version}", err=True)
+    came = "" if before in (None, version) else f", from version {before}"
+    say(f"schema pgq is at version {version}{came}")
     for found in warnings:
         say(escaped(f"warning: {found.what}; {found.remedy}"))
-
-
-@schema.command()
-@connected
-def upgrade(target: Target) -> None:
-    """Upgrade an installed schema to the version of this pgqpy.
-
-    Queues, events and positions stay. The upgrade is one transaction; there is no downgrade.
-
-    Example: pgqpy schema upgrade
-    """
-    with target.client(any_owner=True, waits=True) as client:
-        before = installer.status(client.connection).installed
-        version = installer.upgrade(client.connection)
-    was = "was already" if before == version else f"went from {before} and is"
-    click.echo(f"schema pgq {was} at version {version}", err=True)
 
 
 @schema.command()
@@ -76,11 +63,11 @@ def status(target: Target, *, as_json: bool) -> int:
     del row["untrusted"]  # a sentence, for stderr
     show_row(row, as_json=as_json)
     if found.untrusted is not None:
-        click.echo(str(found.untrusted), err=True)
+        say(str(found.untrusted))
     elif found.problem is not None:
-        click.echo("; ".join(found.problem), err=True)
+        say("; ".join(found.problem))
     elif found.extension is not None:
-        click.echo("the extension pgq is installed: pgqpy's client works with it", err=True)
+        say("the extension pgq is installed: pgqpy's client works with it")
     return 0 if found.state == "current" else 1
 
 
@@ -104,12 +91,12 @@ def uninstall(target: Target, *, force: bool, roles: bool) -> None:
     """
     with target.client(any_owner=True, waits=True) as client:
         gone = installer.uninstall(client.connection, force=force, roles=roles)
-    click.echo(f"dropped the schema pgq with {gone.queues} queue(s)", err=True)
+    say(f"dropped the schema pgq with {gone.queues} queue(s)")
     if gone.dropped_roles:
-        click.echo(f"dropped the roles {', '.join(gone.dropped_roles)}", err=True)
+        say(f"dropped the roles {', '.join(gone.dropped_roles)}")
     if gone.kept_roles:
         why = "they are still used, or not yours to drop" if roles else "--roles drops unused ones"
-        click.echo(f"the roles {', '.join(gone.kept_roles)} stay: {why}", err=True)
+        say(f"the roles {', '.join(gone.kept_roles)} stay: {why}")
 
 
 @schema.command()
@@ -131,14 +118,14 @@ def repair(target: Target, queues: tuple[str, ...]) -> int:
         repaired = [_repair_queue(client, name) for name, refused in refuses.items() if refused]
     failed = None in refuses.values()
     if not repaired and not failed:
-        click.echo("no queue needs a repair", err=True)
+        say("no queue needs a repair")
     return 1 if failed or not all(repaired) else 0
 
 
 def _print_warning(notice: psycopg.errors.Diagnostic) -> None:
     """Print a warning of the server: events of a copy that a repair cannot tell for certain."""
     if notice.severity_nonlocalized == "WARNING":
-        click.echo(f"warning: {notice.message_primary}", err=True)
+        say(f"warning: {notice.message_primary}")
 
 
 def _refuses_to_tick(client: Client, info: QueueInfo) -> bool | None:
@@ -162,7 +149,7 @@ def _refuses_to_tick(client: Client, info: QueueInfo) -> bool | None:
     except (PgqError, psycopg.Error) as exc:
         if client.connection.closed:
             raise
-        click.echo(f"error: queue {name} cannot be ticked: {explain(exc)}", err=True)
+        say(f"error: queue {name} cannot be ticked: {explain(exc)}")
         return None
     return False
 
@@ -174,7 +161,7 @@ def _repair_queue(client: Client, name: str) -> bool:
     except (PgqError, psycopg.Error) as exc:
         if client.connection.closed:
             raise
-        click.echo(f"error: queue {name} is not repaired: {explain(exc)}", err=True)
+        say(f"error: queue {name} is not repaired: {explain(exc)}")
         return False
-    click.echo(f"repaired queue {name}: {kept} event(s) kept", err=True)
+    say(f"repaired queue {name}: {kept} event(s) kept")
     return True

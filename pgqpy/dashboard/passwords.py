@@ -49,7 +49,9 @@ def parse_entries(text: str) -> dict[str, Entry]:
             raise InvalidArgument(f"line {number}: {entry.name!r} has two lines: remove one")
         entries[entry.name] = entry
     if not entries:
-        raise InvalidArgument("it has no login: pgqpy dashboard password NAME prints a line for it")
+        raise InvalidArgument(
+            "it has no login: pgqpy dashboard --new-login NAME prints a line for it"
+        )
     return entries
 
 
@@ -80,7 +82,7 @@ def _parse_hash(hashed: str, where: str) -> tuple[bytes, bytes]:
         salt = key = b""
     if kind != "scrypt" or len(salt) != SALT or len(key) != KEY:
         raise InvalidArgument(
-            f"{where}: this is no hash of a password: pgqpy dashboard password NAME prints the line"
+            f"{where}: this is no hash of a password: pgqpy dashboard --new-login makes one"
         )
     return salt, key
 

@@ -35,7 +35,7 @@ GRACE = 3  # seconds for requests that are under way at the end
 
 
 class Settings(NamedTuple):
-    """The options of ``pgqpy dashboard run``, by their names there."""
+    """The options of ``pgqpy dashboard``, by their names there."""
 
     host: str = "127.0.0.1"
     port: int = 9432

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 START_TIMEOUT = 60  # seconds until it listens
 LOOK_INTERVAL = 0.1  # seconds
-DASHBOARD = own_process("pgqpy", "dashboard", "run", "--host", "127.0.0.1", "--port", "0")
+DASHBOARD = own_process("pgqpy", "dashboard", "--host", "127.0.0.1", "--port", "0")
 ADDRESS = re.compile(r"^dashboard: (http://\S+/)$", re.MULTILINE)
 
 

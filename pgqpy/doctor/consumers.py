@@ -235,10 +235,9 @@ def judge_dead(rows: list[Row]) -> Iterator[Finding]:
         queue, consumer = row["queue_name"], row["consumer_name"]
         more = " or more" if row["events"] >= MANY_DEAD else ""
         what = f"consumer {consumer} of {queue} has {row['events']}{more} dead event(s)"
-        dead, revive, delete = (
-            command("event", verb, queue, consumer) for verb in ("dead", "revive", "delete")
-        )
-        remedy = f"{dead} lists them, {revive} --all retries them, {delete} --all deletes them"
+        dead = command("event", "list", queue, "dead", consumer)
+        retry, delete = (command("event", verb, queue, consumer) for verb in ("retry", "delete"))
+        remedy = f"{dead} lists them, {retry} --all retries them, {delete} --all deletes them"
         yield Finding("warn", "dead", what, remedy)
 
 
@@ -259,7 +258,6 @@ def judge_parked(rows: list[Row]) -> Iterator[Finding]:
             f"consumer {consumer} of {queue} has {row['keys']} parked key(s), "
             f"the longest for {duration(row['longest'])}"
         )
-        remedy = (
-            f"{command('event', 'parked', queue, consumer)} shows why; its log has the tracebacks"
-        )
+        parked = command("event", "list", queue, "parked", consumer)
+        remedy = f"{parked} shows why; its log has the tracebacks"
         yield Finding("warn", "parked", what, remedy)

@@ -38,7 +38,8 @@ def _judge(row: Row) -> Iterator[Finding]:
         if row["paused"] > PAUSED:
             what = f"{entry} is paused for {duration(row['paused'])}"
             name = row["cron_name"]
-            remedy = f"{command('cron', 'resume', name)}, or {command('cron', 'remove', name)}"
+            go_on = command("cron", "set", name, "paused=false")
+            remedy = f"{go_on}, or {command('cron', 'remove', name)}"
             yield Finding("warn", "cron", what, remedy)
         return
     try:
@@ -60,8 +61,11 @@ def _judge(row: Row) -> Iterator[Finding]:
         if due < row["next_due"]:
             what = f"{what}: it is planned for {row['next_due']:%Y-%m-%d %H:%M %Z}"
             name = row["cron_name"]
+            pause, go_on = (
+                command("cron", "set", name, f"paused={each}") for each in ("true", "false")
+            )
             remedy = (
-                f"{command('cron', 'pause', name)}, then {command('cron', 'resume', name)}, plans "
+                f"{pause}, then {go_on}, plans "
                 "it anew; if it comes back, a ticker has other time zone data: update tzdata"
             )
         yield Finding("fail", "cron", what, remedy)

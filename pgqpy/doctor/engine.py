@@ -149,7 +149,7 @@ PUBLIC = """
 
 def judge_public(rows: list[Row]) -> Iterator[Finding]:
     """Report rights that PUBLIC has and should not have, or the reverse."""
-    remedy = "pgqpy schema upgrade: it sets the rights, which a restore without privileges loses"
+    remedy = "pgqpy schema install: it sets the rights, which a restore without privileges loses"
     added = [row["right_name"] for row in rows if not row["wanted"]]
     if added:
         what = f"PUBLIC has {len(added)} right(s) that the engine does not grant: {_listed(added)}"
@@ -286,6 +286,6 @@ def judge_positions(rows: list[Row]) -> Iterator[Finding]:
     for row in rows:
         queue, consumer = row["queue_name"], row["consumer_name"]
         what = f"consumer {consumer} of {queue} is at tick {row['sub_last_tick']}, which is missing"
-        register = command("consumer", "register", queue, consumer)
-        remedy = f"{register} --at TICK sets it to one that exists"
+        seek = command("consumer", "seek", queue, consumer)
+        remedy = f"{seek} TICK sets it to one that exists"
         yield Finding("fail", "position", what, remedy)

@@ -222,6 +222,6 @@ def judge_delayed(rows: list[Row]) -> Iterator[Finding]:
             )
             remedy = (
                 f"pgqpy ticker run moves them; its log says why one fails; "
-                f"{command('event', 'delayed', queue)} lists them"
+                f"{command('event', 'list', queue, 'delayed')} lists them"
             )
             yield Finding("fail", "delayed", what, remedy)

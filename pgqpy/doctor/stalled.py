@@ -25,7 +25,7 @@ def judge_stalled(rows: list[Row]) -> Iterator[Finding]:
         if row["detached"] is not None:
             left = "nothing is lost yet" if row["is_live"] else "events after its position are gone"
             what = f"{who} is detached for {duration(row['detached'])}: {left}"
-            remedy = f"{command('consumer', 'reattach', queue, consumer)}, or {give_up}"
+            remedy = f"{command('consumer', 'set', queue, consumer, 'attached=yes')}, or {give_up}"
             yield Finding("fail", "stalled", what, remedy)
         else:
             what = (
@@ -34,5 +34,5 @@ def judge_stalled(rows: list[Row]) -> Iterator[Finding]:
             )
             remedy = f"run it, or give it up: {give_up}"
             if row["policy"] == "warn":
-                remedy += "; pgqpy consumer set-policy can detach it after a time or a size"
+                remedy += "; policy=detach of pgqpy consumer set lets it go after a time or a size"
             yield Finding("warn", "stalled", what, remedy)

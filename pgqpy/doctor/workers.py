@@ -192,6 +192,6 @@ def judge_careful(rows: list[Row]) -> Iterator[Finding]:
             "see the log, which tells of `no sign of life`, and whether memory is short; "
             "many quiet parts end the careful mode; "
             "after max_attempts unclean ends the event is dead, and "
-            f"{command('event', 'dead', queue, consumer)} lists it"
+            f"{command('event', 'list', queue, 'dead', consumer)} lists it"
         )
         yield Finding("warn", "careful", what, remedy)

@@ -137,5 +137,5 @@ def check_schema(client: Client) -> None:
     if version < SCHEMA_VERSION:
         raise SchemaMissing(
             f"the schema pgq in this database is version {version}, Spark needs "
-            f"{SCHEMA_VERSION} or later: run pgqpy schema upgrade"
+            f"{SCHEMA_VERSION} or later: run pgqpy schema install"
         )

@@ -1,4 +1,4 @@
-"""``event peek --archive`` reads the archive and the queue as one range: each event once."""
+"""``event list --archive`` reads the archive and the queue as one range: each event once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROLE = f"pgqpy_test_archive_peeker_{os.getpid()}"  # roles belong to the whole c
 
 
 def peek(shop: Shop, *options: str, dsn: str = "") -> Result:
-    command = ["--dsn", dsn or shop.dsn, "event", "peek", "orders", "--archive", shop.location]
+    command = ["--dsn", dsn or shop.dsn, "event", "list", "orders", "--archive", shop.location]
     return CliRunner().invoke(app, [*command, *options], prog_name="pgqpy")
 
 
@@ -108,7 +108,7 @@ def test_archive_shows_what_the_queue_would_show(shop: Shop, archived: int) -> N
         execute("update pgq.tick set tick_time = '2026-01-01 11:00+00' where tick_id = 1")
         if number == archived:
             shop.run(max_events=1)
-    options = ["--dsn", shop.dsn, "event", "peek", "orders", "--json"]
+    options = ["--dsn", shop.dsn, "event", "list", "orders", "--json"]
     for case in CASES:
         expected = CliRunner().invoke(app, [*options, *case], prog_name="pgqpy")
         assert json.loads(peek(shop, "--json", *case).stdout) == json.loads(expected.stdout), case

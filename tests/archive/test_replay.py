@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from pgqpy import calls
 from pgqpy.archive import replay, spool
 from pgqpy.cli.app import app
-from pgqpy.cli.archive_replay import SECRET
+from pgqpy.cli.archive import SECRET
 from tests.archive.test_peek import rotate
 from tests.support.gates import shut_gate
 from tests.support.waiting import eventually

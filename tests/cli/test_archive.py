@@ -65,11 +65,11 @@ def test_the_list_shows_queues_or_files(run: Run, run_json: RunJson, archived: s
 
 
 def test_verify_names_what_is_wrong(run: Run, archived: str) -> None:
-    assert run("archive", "verify", archived).stderr == "3 file(s) read: no problem(s)\n"
+    assert run("archive", "list", archived, "--verify").stderr == "3 file(s) read: no problem(s)\n"
     _, second, third = sorted(Path(archived).rglob("*.parquet"))
     third.write_bytes(third.read_bytes()[:-1])
     second.unlink()
-    done = run("archive", "verify", archived, "--queue", "orders")
+    done = run("archive", "list", archived, "--verify", "--queue", "orders")
     assert done.exit_code == 1
     hole, damage = done.stdout.splitlines()
     assert f"{third.name} do not join" in hole
@@ -94,7 +94,7 @@ def test_expire_removes_old_files_but_the_newest(
     assert run("archive", "run", *to).exit_code == 0
     assert len(list(Path(folder).rglob("*.parquet"))) == 2
     assert newest.exists()
-    assert run("archive", "verify", folder).exit_code == 0
+    assert run("archive", "list", folder, "--verify").exit_code == 0
 
 
 def test_expire_asks_on_a_terminal(
@@ -117,7 +117,7 @@ def test_expire_asks_on_a_terminal(
         ("run --queue orders --to nosuch://bucket", 2, "nosuch"),
         ("run --queue orders --to dropbox://bucket", 1, "dropbox"),
         ("list {} --queue nope", 1, "no archive of queue 'nope'"),
-        ("verify {} --queue nope", 1, "no archive of queue 'nope'"),
+        ("list {} --verify --queue nope", 1, "no archive of queue 'nope'"),
         ("expire {} --queue nope --older-than 1d", 1, "no archive of queue 'nope'"),
         ("expire {} --older-than yesterday", 2, "no length of time"),
         ("list {}/1/{{}}", 1, "there is no folder"),
@@ -150,7 +150,7 @@ def test_without_the_extra_one_line_says_how_to_install_it(
     monkeypatch.setattr(
         pgqpy_packages(), "find_spec", lambda name: None if name == package else find(name)
     )
-    for command in ("run --queue orders --to", "list", "verify", "expire --older-than 1d"):
+    for command in ("run --queue orders --to", "list", "expire --older-than 1d"):
         done = run("archive", *command.split(), folder)
         assert failed_with(done, 1, f"{package} is needed: pip install 'pgqpy[archive]'")
 

@@ -31,17 +31,17 @@ SECRET = "s3cret-hunter2"
         ["consumer", "list", "nope"],
         ["consumer", "show", "nope", "billing"],
         ["event", "insert", "nope", "type", "data"],
-        ["event", "load", "nope"],
+        ["event", "insert", "nope", "--file", "-"],
         ["consumer", "unregister", "nope", "billing"],
-        ["event", "peek", "nope"],
-        ["event", "tail", "nope", "-f"],
-        ["event", "dead", "nope", "billing"],
-        ["event", "revive", "nope", "billing", "--all"],
+        ["event", "list", "nope"],
+        ["event", "list", "nope", "--follow"],
+        ["event", "list", "nope", "dead", "billing"],
+        ["event", "retry", "nope", "billing", "--all"],
         ["event", "delete", "nope", "billing", "--all"],
         ["schema", "repair", "nope"],
         ["archive", "run", "--queue", "nope", "--to", "."],
         ["archive", "replay", "nope", "billing", "--from", "."],
-        ["event", "peek", "nope", "--archive", "."],
+        ["event", "list", "nope", "--archive", "."],
     ],
 )
 def test_an_unknown_queue_has_one_message_in_every_command(run: Run, command: list[str]) -> None:
@@ -57,8 +57,8 @@ def test_an_unknown_queue_has_one_message_in_every_command(run: Run, command: li
     [
         ["consumer", "show", "orders", "nope"],
         ["consumer", "unregister", "orders", "nope"],
-        ["event", "dead", "orders", "nope"],
-        ["event", "revive", "orders", "nope", "--all"],
+        ["event", "list", "orders", "dead", "nope"],
+        ["event", "retry", "orders", "nope", "--all"],
         ["event", "delete", "orders", "nope", "--all"],
     ],
 )
@@ -227,7 +227,7 @@ def test_no_such_database(bare_run: Run, server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["queue list", "queue create orders", "schema upgrade", "schema status", "doctor"]
+    "command", ["queue list", "queue create orders", "schema uninstall", "schema status", "doctor"]
 )
 def test_a_missing_schema_has_one_wording(bare_run: Run, empty_dsn: str, command: str) -> None:
     result = bare_run("--dsn", empty_dsn, *command.split())
@@ -246,7 +246,6 @@ def test_newer_schema_is_not_installed_over(run: Run, connection: Connection) ->
     newer = str(manifest.shipped_version() + 1)
     try:
         assert failed_with(run("schema", "install"), 1, newer, "pip install --upgrade pgqpy")
-        assert failed_with(run("schema", "upgrade"), 1, newer)
     finally:
         connection.execute("update pgq.installation set version = version - 1")
 
@@ -284,7 +283,7 @@ def assert_nowhere(secret: str, output: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["queue create orders", "schema upgrade", "schema install", "consumer register orders c"],
+    ["queue create orders", "schema install", "consumer register orders c"],
 )
 def test_a_read_only_default_is_named_with_what_to_change(run: Run, dsn: str, command: str) -> None:
     read_only = make_conninfo(dsn, options="-c default_transaction_read_only=on")

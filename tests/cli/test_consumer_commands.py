@@ -34,62 +34,6 @@ def test_list_of_one_queue_names_only_its_consumers(run: Run, run_json: RunJson)
     assert [row["queue_name"] for row in run_json("consumer", "list", "mails")] == ["mails"]
 
 
-def test_register_chooses_events(run: Run, run_json: RunJson) -> None:
-    run("queue", "create", "orders")
-    chosen = ("--type", "order.*", "--type", "paid", "--extra", "extra1=eu", "--extra", "extra1=us")
-    result = run("consumer", "register", "orders", "billing", *chosen)
-    words = "types order.*, paid; extra1 eu, us"
-    assert result.stderr.splitlines() == ["registered billing on orders", f"it takes {words}"]
-    wanted = {"types": ["order.*", "paid"], "extra1": ["eu", "us"]}
-    assert run_json("consumer", "show", "orders", "billing")["filter"] == wanted
-    assert words in run("consumer", "list").stdout
-    run("consumer", "register", "orders", "billing")
-    assert run_json("consumer", "list")[0]["filter"] == wanted
-    result = run("consumer", "register", "orders", "billing", "--type", "*")
-    changed = "billing was registered on orders already: its filter is changed"
-    assert result.stderr.splitlines() == [changed, "it takes types *"]
-    result = run("consumer", "register", "orders", "billing", "--type", "*")
-    assert "already: nothing changed" in result.stderr
-    assert run_json("consumer", "list")[0]["filter"] is None
-
-
-def test_register_with_a_filter_that_makes_no_sense_registers_nothing(
-    run: Run, run_json: RunJson
-) -> None:
-    run("queue", "create", "orders")
-    for option, value, exit_code, words in (
-        ("--type", "a*b", 1, "may only end a type"),
-        ("--extra", "extra5=a", 1, "conditions are types, extra1"),
-        ("--extra", "extra1", 2, "--extra extra1=eu"),
-    ):
-        result = run("consumer", "register", "orders", "billing", option, value)
-        assert failed_with(result, exit_code, words)
-    assert run_json("consumer", "list", "orders") == []
-
-
-def test_register_at_moves_a_consumer(run: Run, run_json: RunJson, client: pgqpy.Client) -> None:
-    run("queue", "create", "orders")
-    first = client.get_queue_info("orders")[0].last_tick_id
-    client.insert_event("orders", "placed", "1")
-    client.tick_queue("orders")
-    run("consumer", "register", "orders", "billing")
-    moved = run("consumer", "register", "orders", "billing", "--at", str(first))
-    assert (moved.exit_code, moved.stderr) == (0, f"moved billing on orders to tick {first}\n")
-    assert run_json("consumer", "show", "orders", "billing")["last_tick"] == first
-    (last,) = client.get_queue_info("orders")
-    forward = ("consumer", "register", "orders", "billing", "--at", str(last.last_tick_id))
-    assert failed_with(run(*forward), 1, "skips about 1 event(s)", "add --yes")
-    assert run_json("consumer", "show", "orders", "billing")["last_tick"] == first
-    assert run(*forward, "--yes").exit_code == 0
-    assert run_json("consumer", "show", "orders", "billing")["last_tick"] == last.last_tick_id
-
-
-def test_register_at_an_unknown_tick_registers_nothing(run: Run, run_json: RunJson) -> None:
-    run("queue", "create", "orders")
-    assert failed_with(run("consumer", "register", "orders", "billing", "--at", "999"), 1, "tick")
-    assert run_json("consumer", "list", "orders") == []
-
-
 def test_unregister_needs_a_registered_consumer(run: Run) -> None:
     run("queue", "create", "orders")
     result = run("consumer", "unregister", "orders", "billing")
@@ -177,21 +121,15 @@ def test_dead_events_are_listed_revived_and_deleted(
     run: Run, run_json: RunJson, client: pgqpy.Client
 ) -> None:
     set_one_aside_and_one_dead(client)
-    (dead,) = run_json("event", "dead", "orders", "billing")
+    (dead,) = run_json("event", "list", "orders", "dead", "billing")
     assert (dead["ev_data"], dead["dead_reason"]) == ("bad", "cannot be read")
-    listed = run("event", "dead", "orders", "billing").stdout
+    listed = run("event", "list", "orders", "dead", "billing").stdout
     assert "cannot be read" in listed
-    revived = run("event", "revive", "orders", "billing", str(dead["ev_id"]))
+    revived = run("event", "retry", "orders", "billing", str(dead["ev_id"]))
     assert (revived.exit_code, revived.stdout) == (0, "1\n")
-    assert run_json("event", "dead", "orders", "billing") == []
+    assert run_json("event", "list", "orders", "dead", "billing") == []
     assert run("event", "delete", "orders", "billing", "--all").stdout == "0\n"
     assert run_json("consumer", "show", "orders", "billing")["retry_events"] == 2
-
-
-def test_revive_and_delete_need_ids_or_all(run: Run) -> None:
-    for verb in ("revive", "delete"):
-        assert failed_with(run("event", verb, "orders", "billing"), 2, "--all")
-        assert failed_with(run("event", verb, "orders", "billing", "1", "--all"), 2, "--all")
 
 
 def set_one_aside_and_one_dead(client: pgqpy.Client) -> None:

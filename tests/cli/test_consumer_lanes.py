@@ -1,12 +1,10 @@
-"""`pgqpy consumer lanes`, and what the other commands tell of a consumer with lanes."""
+"""What the commands tell of a consumer with lanes."""
 
 from __future__ import annotations
 
 import re
 import signal
 from typing import TYPE_CHECKING
-
-import pytest
 
 from tests.cli.support import Connect, Module, Run, RunJson, Start, failed_with
 from tests.support.waiting import eventually
@@ -33,7 +31,6 @@ LOCK = """
     select pg_advisory_lock_shared(7366516, hashtext(%s)), pg_advisory_lock_shared(7366514, sub_id)
       from pgq.registration where sub_parent is null
 """
-LANES = ("consumer", "lanes", "orders", "billing")
 
 
 def insert(client: pgqpy.Client, *numbers: int) -> None:
@@ -46,40 +43,8 @@ def insert(client: pgqpy.Client, *numbers: int) -> None:
 def make_lanes(run: Run, client: pgqpy.Client, number: str = "4") -> None:
     client.create_queue("orders")
     client.register_consumer("orders", "billing")
-    made = run(*LANES, number, "--key", "extra1")
-    assert made.stderr == f"billing on orders has {number} lane(s) by extra1\n"
-
-
-def test_lanes_divides_a_consumer_and_changes_it(run: Run, client: pgqpy.Client) -> None:
-    make_lanes(run, client)
-    again = run(*LANES, "4", "--key", "extra1")
-    assert (again.exit_code, again.stdout) == (0, "")
-    assert again.stderr == "billing on orders has 4 lane(s) by extra1 already\n"
-    insert(client, 1)
-    took = client.connection.execute(TAKE, ["app1:1:x", "1 hour"]).fetchone() or (None, None)
-    client.connection.execute("select pgq.finish_batch(%s)", took[:1])
-    assert run(*LANES, "8", "--key", "type").exit_code == 0
-    # The other lanes are behind the one that has worked, so the change is not done.
-    refused = run(*LANES, "2", "--key", "extra1")
-    assert failed_with(refused, 1, "the lanes of orders/billing are being changed", "run the cons")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "exit_code", "words"),
-    [
-        (["orders", "billing", "0", "--key", "extra1"], 2, ["0 is not in the range 1<=x<=1024"]),
-        (["orders", "billing", "8", "--key", "data"], 2, ["'data' is not one of 'type'"]),
-        (["orders", "billing", "8"], 2, ["Missing option '--key'"]),
-        (["orders", "nobody", "8", "--key", "type"], 1, ["nobody", "pgqpy consumer list"]),
-        (["nowhere", "billing", "8", "--key", "type"], 1, ["nowhere", "pgqpy queue list"]),
-    ],
-)
-def test_lanes_tells_what_is_wrong(
-    run: Run, client: pgqpy.Client, arguments: list[str], exit_code: int, words: list[str]
-) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    assert failed_with(run("consumer", "lanes", *arguments), exit_code, *words)
+    made = run("consumer", "set", "orders", "billing", f"lanes={number}", "key=extra1")
+    assert made.stderr == f"billing on orders: {number} lane(s) by extra1\n"
 
 
 def test_list_and_show_tell_what_each_lane_is_at(
@@ -117,12 +82,12 @@ def test_a_lane_whose_process_died_or_leases_it_is_shown(run: Run, client: pgqpy
     assert re.search(r"^runs +1 lane\(s\) at work$", told, re.MULTILINE)
 
 
-def test_unregister_and_set_mode_tell_of_lanes(
+def test_unregister_and_another_mode_tell_of_lanes(
     run: Run, client: pgqpy.Client, connect: Connect
 ) -> None:
     make_lanes(run, client, "2")
     insert(client, 1)
-    refused = run("consumer", "set-mode", "orders", "billing", "plain")
+    refused = run("consumer", "set", "orders", "billing", "mode=plain")
     assert failed_with(refused, 1, "has several lanes", "pgq.set_lanes('orders', 'billing', 1")
     session = connect()
     session.execute(LOCK, ["app1:1:x"])

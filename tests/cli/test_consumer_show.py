@@ -47,7 +47,7 @@ def test_list_and_show_tell_what_each_worker_holds(
     assert re.match(rf"{held} .* ago, runs: pid {busy['pid']}, billing app$", second)
     refused = run("consumer", "unregister", "orders", "billing")
     assert failed_with(refused, 1, "1 open batch(es) of workers", "1 worker(s)", "--force")
-    assert failed_with(run("consumer", "set-mode", "orders", "billing", "plain"), 1, "running")
+    assert failed_with(run("consumer", "set", "orders", "billing", "mode=plain"), 1, "running")
     assert run("consumer", "unregister", "orders", "billing", "--force").exit_code == 0
     assert run_json("consumer", "list") == []
 

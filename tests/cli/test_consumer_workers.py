@@ -239,15 +239,6 @@ async def test_a_worker_that_fails_while_it_stops_is_told(
     assert await running == 1
 
 
-def test_set_mode_changes_how_a_consumer_runs(run: Run, client: pgqpy.Client) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    told = [run("consumer", "set-mode", "orders", "billing", "shared").stderr for _ in range(2)]
-    assert told == ["billing on orders is shared\n", "billing on orders was shared already\n"]
-    wrong = run("consumer", "set-mode", "orders", "billin", "plain")
-    assert failed_with(wrong, 1, "not registered")
-
-
 @pytest.mark.parametrize(
     ("text", "options", "code", "words"),
     [
@@ -272,13 +263,13 @@ def test_what_cannot_run_is_reported_once(
             BILLING,
             "plain",
             "2",
-            ["billing of queue orders is plain", "set-mode orders billing shared"],
+            ["billing of queue orders is plain", "set orders billing mode=shared"],
         ),
         (
             ALONE,
             "shared",
             "1",
-            ["is shared, and Billing is plain", "billing plain changes"],
+            ["is shared, and Billing is plain", "billing mode=plain changes"],
         ),
     ],
 )

@@ -28,18 +28,20 @@ def test_add_list_pause_resume_run_and_remove(run: Run, run_json: RunJson, clien
     due = datetime.fromisoformat(row["next_due"])
     assert (due.hour, due > datetime.now(timezone.utc)) == (7, True)
     assert "changed cron entry report" in run(*DAILY).stderr
-    assert run("cron", "pause", "report").stderr == "paused cron entry report\n"
-    assert "already" in run("cron", "pause", "report").stderr
+    assert run("cron", "set", "report", "paused=true").stderr == "cron entry report is paused\n"
+    assert "already" in run("cron", "set", "report", "paused=true").stderr
     assert run(*DAILY, "--data", "again").stderr == "changed cron entry report: paused\n"
     assert run("cron", "run", "report").stdout == "1\n"
     client.register_consumer("orders", "late")
-    assert run("cron", "resume", "report").stderr == "resumed cron entry report\n"
-    assert "not paused" in run("cron", "resume", "report").stderr
+    assert (
+        run("cron", "set", "report", "paused=false").stderr == "cron entry report is not paused\n"
+    )
+    assert "already" in run("cron", "set", "report", "paused=false").stderr
     assert "Europe" not in run("cron", "list").stdout
     assert run("cron", "remove", "report").exit_code == 0
     assert run_json("cron", "list") == []
-    for verb in ("remove", "pause", "resume", "run"):
-        assert failed_with(run("cron", verb, "report"), 1, "report", "pgqpy cron list")
+    for words in (["remove", "report"], ["set", "report", "paused=true"], ["run", "report"]):
+        assert failed_with(run("cron", *words), 1, "report", "pgqpy cron list")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,7 @@ def test_doctor_reports_entries_that_do_not_fire(
     verdict, text = found(moved, soon - timedelta(days=2))
     assert verdict == "fail"
     assert "did not fire: it is planned for 9000-01-01 00:00" in text
-    assert "pgqpy cron pause" in text
+    assert "pgqpy cron set report paused=true" in text
     verdict, text = found("cron_next = '200000-01-01 00:00+00'")  # psycopg cannot read it
     assert (verdict, text.split(":")[0]) == ("fail", "this check could not run")
     assert "transaction" in examine()[1], "the checks after it ran"

@@ -209,8 +209,8 @@ def test_retry_queue_overdue_and_dead_events(
     assert worst["retry"][0] == "fail"
     level, said = worst["dead"]
     assert level == "warn"
-    assert "pgqpy event dead orders billing" in said
-    for what, does in (("revive", "retries"), ("delete", "deletes")):
+    assert "pgqpy event list orders dead billing" in said
+    for what, does in (("retry", "retries"), ("delete", "deletes")):
         command = f"event {what} orders billing --all"
         assert f"pgqpy {command} {does} them" in said
         assert run(*command.split()).exit_code == 0
@@ -240,7 +240,7 @@ def test_delayed_events_that_nobody_moves(
     code, worst = examine()
     assert (code, worst["delayed"][0]) == (1, "fail")
     assert "due for 5 min" in worst["delayed"][1]
-    assert "pgqpy event delayed orders" in worst["delayed"][1]
+    assert "pgqpy event list orders delayed" in worst["delayed"][1]
 
 
 def test_many_events_that_fail_again_and_again(

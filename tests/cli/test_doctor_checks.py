@@ -44,7 +44,7 @@ def only(findings) -> Finding:
     [
         ({}, "ok", ""),
         ({"installed": None, "schema_exists": False}, "fail", "pgqpy schema install"),
-        ({"installed": 5}, "fail", "pgqpy schema upgrade"),
+        ({"installed": 5}, "fail", "pgqpy schema install"),
         ({"installed": 7}, "fail", "pip install --upgrade pgqpy"),
         ({"installed": None}, "fail", "rename"),
         ({"installed": None, "extension": "3.5"}, "ok", ""),
@@ -110,7 +110,7 @@ def test_rights_of_public_are_compared_and_the_first_named() -> None:
     assert "f2(), …" in found[0].what
     assert "f3()" not in found[0].what
     assert found[1].what == "PUBLIC lacks 1 right(s) that the engine grants: USAGE on pgq"
-    assert {each.remedy.split(":")[0] for each in found} == {"pgqpy schema upgrade"}
+    assert {each.remedy.split(":")[0] for each in found} == {"pgqpy schema install"}
 
 
 def test_transaction_ids_that_ran_backwards_fail() -> None:

@@ -45,10 +45,10 @@ def test_rights_of_public_that_the_engine_does_not_grant_or_that_are_missing(
     ((table,),) = connection.execute("select queue_data_pfx from pgq.queue").fetchall()
     connection.execute(f"{change.format(event_table=table)} public".encode())
     code, worst = examine()
-    upgraded = run("schema", "upgrade")
+    upgraded = run("schema", "install")
     assert (code, worst["rights"][0]) == (1, "fail")
     assert words in worst["rights"][1]
-    assert "pgqpy schema upgrade" in worst["rights"][1]
+    assert "pgqpy schema install" in worst["rights"][1]
     assert upgraded.exit_code == 0
     assert examine()[1]["rights"][0] == "ok"
 

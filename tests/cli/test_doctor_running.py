@@ -224,7 +224,7 @@ def test_a_consumer_whose_process_died_at_work_is_a_warning(
         assert worst["careful"][0] == "warn"
         assert found in worst["careful"][1]
         assert ("handled for the 5. time" in worst["careful"][1]) == (ends == 4)
-        assert "pgqpy event dead orders billing lists it" in worst["careful"][1]
+        assert "pgqpy event list orders dead billing lists it" in worst["careful"][1]
 
 
 @pytest.mark.usefixtures("waiting")

@@ -280,4 +280,4 @@ def test_careful_mode_is_told_once_a_consumer_with_the_event_that_kills(
     assert "a run of consumer mails of orders had an unclean end" in line
     assert "or gave no sign of life: parts of 1 event(s)" in line
     assert f"the first event of batch {batch}, which is handled for the 5. time" in line
-    assert "pgqpy event dead orders mails lists it" in line
+    assert "pgqpy event list orders dead mails lists it" in line

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import pgqpy
-from pgqpy.cli.worker_commands import worker_commands
+from pgqpy.cli.consumer_workers import worker_commands
 from pgqpy.own_process import WITHOUT_P, own_process
 
 PGQPY = str(Path(sys.executable).with_name("pgqpy"))

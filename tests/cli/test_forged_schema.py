@@ -97,9 +97,8 @@ def test_status_of_a_schema_that_comes_and_goes(
         "consumer register orders billing",
         "consumer unregister orders billing",
         "event insert orders test data",
-        "event peek orders",
-        "event tail orders",
-        "event dead orders billing",
+        "event list orders",
+        "event list orders dead billing",
     ],
 )
 def test_a_command_of_a_superuser(
@@ -118,7 +117,7 @@ def test_commands_that_say_more(run: Run, connection: Connection, before: int) -
         assert words in said(run("doctor"))
         assert words in said(run("schema", "status"))
         assert words in said(run("ticker", "status"))
-    assert "if pgqpy_test_forger installed pgqpy" in said(run("schema", "upgrade"))
+    assert "if pgqpy_test_forger installed pgqpy" in said(run("schema", "install"))
     assert "belongs to role" in said(run("schema", "uninstall", "--force"))
     assert trapped(connection) == before
 

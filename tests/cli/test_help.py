@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -10,23 +11,18 @@ import click
 import pytest
 
 from pgqpy.cli.app import app
-from tests.cli.support import Run
+from tests.cli.support import Run, failed_with
+from tests.docs.markdown import text
 
-# Fixed by the design; more may come, none may go.
-PROMISED = """
-    schema install, schema upgrade, schema status, schema print, schema uninstall, schema repair,
-    queue create, queue drop, queue list, queue show, queue set,
-    consumer register, consumer unregister, consumer list, consumer show, consumer run,
-    event insert, event load, pipeline run, ticker run, ticker status, demo, doctor, top
-"""
+MOST = 40  # commands
 READERS = """
-    schema status, queue list, queue show, consumer list, consumer show, event dead, doctor,
-    ticker status, top
+    schema status, queue list, queue show, consumer list, consumer show, event list, event show,
+    event cancel, cron list, archive list, ticker status, doctor, top
 """
 
 
-def names(text: str) -> set[str]:
-    return {" ".join(name.split()) for name in text.split(",")}
+def names(words: str) -> set[str]:
+    return {" ".join(name.split()) for name in words.split(",")}
 
 
 def commands(
@@ -46,8 +42,26 @@ def commands(
 COMMANDS = dict(commands())
 
 
-def test_the_promised_commands_are_there() -> None:
-    assert names(PROMISED) <= set(COMMANDS)
+def test_the_page_of_commands_names_each_and_no_other() -> None:
+    assert len(COMMANDS) <= MOST
+    lines = re.findall(
+        r"^\| `([^`]+)`", text("docs/commands.md").partition("What each")[2], re.MULTILINE
+    )
+    told = {" ".join(re.findall(r"^[a-z]+(?: [a-z]+)?", line)) for line in lines}
+    assert told == set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("evnt", "did you mean event?"),
+        ("event lst", "did you mean list?"),
+        ("schema upgrade", "there are install, print,"),
+        ("event peek", "there are cancel, delete,"),
+    ],
+)
+def test_a_misspelt_command_is_told_the_right_one(bare_run: Run, words: str, told: str) -> None:
+    assert failed_with(bare_run(*words.split()), 2, told)
 
 
 @pytest.mark.parametrize("name", names(READERS))
@@ -59,15 +73,15 @@ def test_every_command_that_reads_has_json_output(name: str) -> None:
 def test_help_has_an_example(bare_run: Run, name: str) -> None:
     shown = bare_run(*name.split(), "--help")
     assert shown.exit_code == 0
-    text = " ".join(shown.stdout.split())
-    assert "Example: " in text
-    assert f"Usage: pgqpy {name}" in text
+    told = " ".join(shown.stdout.split())
+    assert "Example: " in told
+    assert f"Usage: pgqpy {name}" in told
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_example_is_a_command(name: str) -> None:
-    text = " ".join((COMMANDS[name].help or "").split())
-    example = text.partition("Example: ")[2]
+    told = " ".join((COMMANDS[name].help or "").split())
+    example = told.partition("Example: ")[2]
     words = shlex.split(next(part for part in example.split("|") if "pgqpy" in part))
     assert words[0] == "pgqpy"
     # Parsed as it stands: every option and argument in it is known.
@@ -84,9 +98,9 @@ def remaining(context: click.Context) -> list[str]:
 
 
 def test_root_help_tells_of_completion_and_exit_codes(bare_run: Run) -> None:
-    text = bare_run("--help").stdout
-    assert "_PGQPY_COMPLETE=bash_source pgqpy" in text
-    assert "Exit codes: 0" in text
+    told = bare_run("--help").stdout
+    assert "_PGQPY_COMPLETE=bash_source pgqpy" in told
+    assert "Exit codes: 0" in told
 
 
 def test_version(bare_run: Run) -> None:
@@ -102,7 +116,7 @@ def test_no_command_at_all_shows_the_help_as_it_is(bare_run: Run, group: tuple[s
 
 @pytest.mark.parametrize("name", ["demo", "simulate"])
 def test_a_trial_names_the_database_that_it_uses_without_dsn(bare_run: Run, name: str) -> None:
-    text = " ".join(bare_run(name, "--help").stdout.split())
-    assert "ignores PGQPY_DSN" in text
-    assert "key=value string. [default: a temporary PostgreSQL]" in text
-    assert "env: PGQPY_DSN" not in text
+    told = " ".join(bare_run(name, "--help").stdout.split())
+    assert "ignores PGQPY_DSN" in told
+    assert "key=value string. [default: a temporary PostgreSQL]" in told
+    assert "env: PGQPY_DSN" not in told

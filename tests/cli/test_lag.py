@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pgqpy import calls
+
 if TYPE_CHECKING:
     import pgqpy
     from tests.cli.support import Run, RunJson
@@ -28,8 +30,7 @@ def test_lag_is_zero_while_nothing_waits_and_else_the_age_of_the_finished_tick(
     client.create_queue("orders")
     client.register_consumer("orders", "billing")
     if lanes > 1:
-        key = ("--key", "extra1")
-        assert run("consumer", "lanes", "orders", "billing", str(lanes), *key).exit_code == 0
+        assert client.call(calls.lanes.set_lanes("orders", "billing", lanes, "extra1"))
     client.connection.execute(HOUR_LATER)
     found = shown(run_json)
     assert [each["lag"] for each in found] == [0.0] * 3

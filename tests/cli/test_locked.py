@@ -22,8 +22,8 @@ OF_QUEUES = (
     ("consumer", "show", "orders", "billing"),
     ("consumer", "register", "orders", "billing"),
     ("event", "insert", "orders", "placed"),
-    ("event", "peek", "orders"),
-    ("event", "dead", "orders", "billing"),
+    ("event", "list", "orders"),
+    ("event", "list", "orders", "dead", "billing"),
     ("schema", "repair"),
 )
 WAITED = """

@@ -29,7 +29,8 @@ def test_ctrl_c_while_it_reads_loads_nothing(
     client.create_queue("orders")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    process = spawn("-m", "pgqpy", "event", "load", "orders", str(pipe), env={"PGQPY_DSN": dsn})
+    load = ("event", "insert", "orders", "--file", str(pipe))
+    process = spawn("-m", "pgqpy", *load, env={"PGQPY_DSN": dsn})
     with pipe.open("w") as writer:
         writer.write('{"type": "a", "data": "b"}\n' * 10_000)
         writer.flush()

@@ -143,6 +143,6 @@ def test_works_on_the_real_extension(
     assert bare_run("event", "insert", "orders", "placed", "1").stdout == "1\n"
     assert "billing" in bare_run("queue", "show", "orders").stdout
     assert "retry_events" in bare_run("consumer", "show", "orders", "billing").stdout
-    dead = bare_run("event", "dead", "orders", "billing")
+    dead = bare_run("event", "list", "orders", "dead", "billing")
     assert failed_with(dead, 1, "extension", "get_dead_events")
     assert bare_run("queue", "drop", "orders", "--force").exit_code == 0

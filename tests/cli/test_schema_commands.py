@@ -11,14 +11,13 @@ from pgqpy import manifest
 from tests.cli.support import Connection, Run, failed_with
 
 
-def test_install_status_upgrade_and_uninstall(
+def test_install_status_and_uninstall(
     bare_run: Run, empty_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGQPY_DSN", empty_dsn)
     version = manifest.shipped_version()
     before = bare_run("schema", "status")
     assert (before.exit_code, "pgqpy schema install" in before.stderr) == (1, True)
-    assert failed_with(bare_run("schema", "upgrade"), 1, "pgqpy schema install")
     for _ in range(2):
         installed = bare_run("schema", "install")
         assert installed.exit_code == 0
@@ -26,8 +25,6 @@ def test_install_status_upgrade_and_uninstall(
     status = bare_run("schema", "status", "--json")
     assert status.exit_code == 0
     assert json.loads(status.stdout)["installed"] == version
-    upgraded = bare_run("schema", "upgrade")
-    assert upgraded.stderr == f"schema pgq was already at version {version}\n"
     bare_run("queue", "create", "orders")
     assert failed_with(bare_run("schema", "uninstall"), 1, "1 queue", "force")
     gone = bare_run("schema", "uninstall", "--force")
@@ -44,9 +41,9 @@ def test_print_prints_what_psql_takes(bare_run: Run) -> None:
 def test_old_schema_is_reported_with_what_to_do(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pgqpy.install.shipped_version", lambda: manifest.INITIAL + 1)
     status = run("schema", "status")
-    assert (status.exit_code, "pgqpy schema upgrade" in status.stderr) == (1, True)
+    assert (status.exit_code, "pgqpy schema install" in status.stderr) == (1, True)
     doctor = run("doctor")
-    assert (doctor.exit_code, "pgqpy schema upgrade" in doctor.stdout) == (1, True)
+    assert (doctor.exit_code, "pgqpy schema install" in doctor.stdout) == (1, True)
 
 
 def test_repair_of_one_queue_may_fail_and_says_so(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import pgqpy
-from pgqpy.cli import top
+from pgqpy.cli import overviews as top
 from tests.cli.support import Connection, Run, RunJson, failed_with
 from tests.support.waiting import eventually
 

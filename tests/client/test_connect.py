@@ -256,6 +256,6 @@ def test_older_schema_that_lacks_a_function_says_upgrade(
     client: pgqpy.Client, connection: psycopg.Connection[Any]
 ) -> None:
     connection.execute("drop function pgq.tick_queue(text)")
-    with pytest.raises(SchemaMissing, match="pgqpy schema upgrade") as caught:
+    with pytest.raises(SchemaMissing, match="pgqpy schema install") as caught:
         client.tick_queue("orders")
     assert caught.value.function == "tick_queue"

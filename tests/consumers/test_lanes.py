@@ -233,7 +233,7 @@ def test_the_number_of_lanes_changes_while_runs_work(
         running.stop()
     again = make.start(handler[False], **LANES)
     eventually(lambda: works(again))
-    text = f"has {number} lanes, not 4: `pgqpy consumer lanes` changes it"
+    text = f"has {number} lanes, not 4: `pgqpy consumer set` changes it"
     assert [text in record.message for record in log.records if record.levelno > 20] == [True]
 
 

@@ -120,7 +120,7 @@ def outcomes(client: pgqpy.Client) -> list[tuple[str | None, str, str | None]]:
 
 def served(stack: ExitStack, dsn: str, *options: str) -> str:
     """Start the dashboard, and return its URL."""
-    command = ("-m", "pgqpy", "dashboard", "run", "--port", "0", *options)
+    command = ("-m", "pgqpy", "dashboard", "--port", "0", *options)
     process = PythonProcess(*command, env={"PGQPY_DSN": dsn})
     stack.callback(process.close)
     return process.wait_for_output("/\n").partition("dashboard: ")[2].strip().rstrip("/")

@@ -84,7 +84,7 @@ def test_the_overview_tells_what_is_wrong_first_with_its_remedy(
     die(client, "orders", "billing", "order.new")
     page = checked(site())
     assert page.index("billing of orders has 1 dead event(s)") < page.index("1 queue<")
-    assert "pgqpy event revive orders billing --all" in page
+    assert "pgqpy event retry orders billing --all" in page
 
 
 def test_the_queues_are_sorted_searched_and_in_pages(site: Site, client: pgqpy.Client) -> None:

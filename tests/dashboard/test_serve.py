@@ -85,10 +85,10 @@ Start = Callable[..., tuple[PythonProcess, str]]
 
 @pytest.fixture
 def start(spawn: Callable[..., PythonProcess], dsn: str) -> Start:
-    """Start `pgqpy dashboard run` on a free port; return the process and its URL."""
+    """Start `pgqpy dashboard` on a free port; return the process and its URL."""
 
     def run(*options: str) -> tuple[PythonProcess, str]:
-        command = ("-m", "pgqpy", "dashboard", "run", "--port", "0", *options)
+        command = ("-m", "pgqpy", "dashboard", "--port", "0", *options)
         process = spawn(*command, env={"PGQPY_DSN": dsn})
         url = process.wait_for_output("/\n").partition("dashboard: ")[2].strip()
         return process, url
@@ -147,7 +147,7 @@ def test_a_signal_before_the_server_has_begun_ends_it(
 def test_a_port_in_use_is_one_line(spawn: Callable[..., PythonProcess], dsn: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        process = spawn("-m", "pgqpy", "dashboard", "run", "--port", port, env={"PGQPY_DSN": dsn})
+        process = spawn("-m", "pgqpy", "dashboard", "--port", port, env={"PGQPY_DSN": dsn})
         assert process.wait() == 1
     (line,) = process.output().splitlines()
     assert "cannot listen on 127.0.0.1" in line
@@ -158,7 +158,7 @@ def test_a_server_that_is_not_there_is_shown_in_the_page(
     spawn: Callable[..., PythonProcess],
 ) -> None:
     environment = {"PGQPY_DSN": "host=/nonexistent-directory dbname=x"}
-    process = spawn("-m", "pgqpy", "dashboard", "run", "--port", "0", env=environment)
+    process = spawn("-m", "pgqpy", "dashboard", "--port", "0", env=environment)
     url = process.wait_for_output("/\n").partition("dashboard: ")[2].strip()
     with get(url, "/") as answer:
         assert answer.status == 503
@@ -168,14 +168,14 @@ def test_a_server_that_is_not_there_is_shown_in_the_page(
 
 @pytest.mark.parametrize("options", ["--host 0.0.0.0", "--proxy 10.0.0.5", "--password-file /no"])
 def test_wrong_usage_is_one_line(options: str) -> None:
-    result = CliRunner().invoke(app, ["dashboard", "run", *options.split()])
+    result = CliRunner().invoke(app, ["dashboard", *options.split()])
     assert result.exit_code == 2
     (line,) = result.stderr.splitlines()
     assert line.startswith("error: ")
 
 
 def test_the_line_of_a_login_comes_from_the_command() -> None:
-    command = ["dashboard", "password", "anna", "--role", "operator"]
+    command = ["dashboard", "--new-login", "anna", "--role", "operator"]
     result = CliRunner().invoke(app, command, input=SECRET + "\n")
     assert result.exit_code == 0
     assert parse_entries(result.stdout)["anna"].role == "operator"

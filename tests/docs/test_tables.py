@@ -10,8 +10,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from pgqpy import locks
-from pgqpy.cli.dashboard import run as dashboard
-from pgqpy.cli.simulate import simulate
+from pgqpy.cli.overviews import dashboard
+from pgqpy.cli.trials import simulate
 from pgqpy.consumers import Consumer
 from pgqpy.consumers.metrics import expose_metrics
 from pgqpy.consumers.settings import SETTINGS, BaseConsumer

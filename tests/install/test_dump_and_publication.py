@@ -33,9 +33,8 @@ def restored(
 
 def test_schema_only_dump_is_recognised_and_can_be_replaced(restored: Connection) -> None:
     assert install.status(restored).state == "empty"
-    for command in (install.install, install.upgrade):
-        with pytest.raises(SchemaRefused, match=ADVICE):
-            command(restored)
+    with pytest.raises(SchemaRefused, match=ADVICE):
+        install.install(restored)
     assert install.uninstall(restored).queues == 0
     install.install(restored)
     assert works(restored)

@@ -55,8 +55,8 @@ def test_doctor_names_the_rights_and_an_upgrade_sets_them(
     restored.execute("set role test_stranger")
     assert restored.execute("select pgq.drop_queue('q', true)").fetchone() == (1,)
     restored.execute("reset role")
-    assert {found.remedy.split(":")[0] for found in failures(restored)} == {"pgqpy schema upgrade"}
-    install.upgrade(restored)
+    assert {found.remedy.split(":")[0] for found in failures(restored)} == {"pgqpy schema install"}
+    install.install(restored)
     assert failures(restored) == []
     assert set(restored.execute(OPEN).fetchall()) == granted
     restored.execute("select pgq.compact_ticks(), pgq.compact_positions()")

@@ -149,9 +149,9 @@ def test_numbered_steps_run_once_each_in_their_order(
     first = install.install(admin)
     make_release(monkeypatch, STEPS[0])
     assert install.status(admin).state == "old"
-    assert install.upgrade(admin) == first + 1
+    assert install.install(admin) == first + 1
     make_release(monkeypatch, STEPS[1])
-    assert install.upgrade(admin) == install.upgrade(admin) == first + 2
+    assert install.install(admin) == install.install(admin) == first + 2
     fresh = connect(cluster.dsn(other_database))
     assert install.install(fresh) == first + 2
     assert catalogue(admin) == catalogue(fresh)
@@ -169,7 +169,7 @@ def test_upgrade_keeps_every_tick_and_position(
     before = admin.execute(kept).fetchall()
     assert len(before) == 6
     make_release(monkeypatch, STEPS[0])
-    install.upgrade(admin)
+    install.install(admin)
     assert admin.execute(kept).fetchall() == before
 
 
@@ -180,7 +180,7 @@ def test_step_that_fails_leaves_the_version_before(
     before = catalogue(admin)
     make_release(monkeypatch, STEPS[0], "perform 1 / 0")
     with pytest.raises(install.InstallFailed, match="division by zero"):
-        install.upgrade(admin)
+        install.install(admin)
     assert (install.status(admin).installed, catalogue(admin)) == (version, before)
 
 

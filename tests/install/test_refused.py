@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from pgqpy import install, manifest
-from pgqpy.errors import SchemaMissing, SchemaRefused
+from pgqpy.errors import SchemaRefused
 from pgqpy.testing import EmbeddedServer
 from tests.install.catalogue import catalogue
 from tests.install.support import (
@@ -56,11 +56,6 @@ def test_psql_stops_at_the_first_error_and_leaves_nothing(
     done = psql(cluster, database, text=broken)
     assert done.returncode != 0
     assert install.status(admin).state == "missing"
-
-
-def test_upgrade_needs_something_to_upgrade(admin: Connection) -> None:
-    with pytest.raises(SchemaMissing):
-        install.upgrade(admin)
 
 
 def test_newer_schema_is_refused_and_left_alone(admin: Connection) -> None:

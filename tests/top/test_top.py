@@ -138,7 +138,7 @@ async def test_keys_look_into_a_queue_and_a_consumer(dsn: str, client: pgqpy.Cli
         await press(pilot, "escape", "escape", "question_mark")
         assert "quit" in shown(app)
         await press(pilot, "escape", "p")
-        assert "pgqpy event dead orders billing" in shown(app)
+        assert "pgqpy event list orders dead billing" in shown(app)
 
 
 async def test_names_and_errors_are_shown_as_they_are_without_markup_or_sequences(

@@ -49,7 +49,7 @@ begin
             detail = format('tick_id=%s, first_tick=%s, last_tick=%s', v_tick, v_first.tick_id, (
                 select max(tick_id) from pgq.tick where tick_queue = q.queue_id)),
             hint = format('to go on from there: select pgq.reattach_consumer(%L, %L, true), or '
-                'pgqpy consumer reattach --from-earliest', i_queue_name, i_consumer_name);
+                'pgqpy consumer set with attached=earliest', i_queue_name, i_consumer_name);
     end if;
     update pgq.registration set sub_detached = null where v_sub in (sub_id, sub_parent);
     update pgq.retry_queue set ev_retry_after = clock_timestamp(), ev_txid = txid_current()

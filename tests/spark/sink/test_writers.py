@@ -176,7 +176,7 @@ def test_a_schema_without_such_stages_is_refused_before_anything_is_inserted(
     epoch, stored, connection
 ):
     connection.execute("update pgq.installation set version = 0")
-    with pytest.raises(SchemaMissing, match="pgqpy schema upgrade"):
+    with pytest.raises(SchemaMissing, match="pgqpy schema install"):
         epoch(1).task("a")
     assert stored() == []
 

@@ -1,4 +1,4 @@
-"""``event peek`` and ``event tail``: look at events without a subscription."""
+"""``event list``: events of a queue, without a subscription."""
 
 from __future__ import annotations
 
@@ -32,14 +32,12 @@ def fill(client: pgqpy.Client, *batches: int) -> None:
     ("limit", "oldest", "newest"),
     [
         (0, [], []),
-        (1, [1], [7]),
         (3, [1, 2, 3], [5, 6, 7]),
         (4, [1, 2, 3, 4], [4, 5, 6, 7]),
         (99, [1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 6, 7]),
     ],
 )
-def test_peek_shows_the_oldest_events_and_tail_the_newest(
-    run: Run,
+def test_the_oldest_events_are_listed_or_the_newest(
     run_json: RunJson,
     client: pgqpy.Client,
     limit: int,
@@ -48,10 +46,9 @@ def test_peek_shows_the_oldest_events_and_tail_the_newest(
 ) -> None:
     fill(client, 2, 0, 3, 2)
     client.insert_event("orders", "t", "not ticked yet")
-    peeked = run_json("event", "peek", "orders", "--limit", str(limit))
-    assert [int(row["data"]) for row in peeked] == oldest
-    lines = run("event", "tail", "orders", "--limit", str(limit), "--json").stdout.splitlines()
-    assert [int(json.loads(line)["data"]) for line in lines] == newest
+    for options, expected in (((), oldest), (("--newest",), newest)):
+        rows = run_json("event", "list", "orders", *options, "--limit", str(limit))
+        assert [int(row["data"]) for row in rows] == expected
 
 
 def test_gaps_in_the_ids_do_not_make_fewer_events(
@@ -66,9 +63,9 @@ def test_gaps_in_the_ids_do_not_make_fewer_events(
     client.tick_queue("orders")
     client.insert_event("orders", "t", "4")
     client.tick_queue("orders")
-    assert [row["data"] for row in run_json("event", "peek", "orders")] == ["1", "2", "3", "4"]
-    shown = run("event", "tail", "orders", "--limit", "2").stdout.splitlines()
-    assert [line.split()[-1] for line in shown] == ["3", "4"]
+    assert [row["data"] for row in run_json("event", "list", "orders")] == ["1", "2", "3", "4"]
+    shown = run("event", "list", "orders", "--newest", "--limit", "2").stdout.splitlines()
+    assert [line.split()[-1] for line in shown] == ["data", "3", "4"]
 
 
 TIMES = ("2026-01-01 12:00", "2026-01-01 12:10", "2026-01-01 12:20", "2026-01-01 12:30")
@@ -87,7 +84,7 @@ CASES: list[tuple[list[str], list[str]]] = [
 ]
 
 
-def test_peek_shows_the_events_that_are_asked_for(
+def test_the_events_are_listed_that_are_asked_for(
     run: Run, connection: Connection, client: pgqpy.Client
 ) -> None:
     client.create_queue("orders")
@@ -101,18 +98,18 @@ def test_peek_shows_the_events_that_are_asked_for(
         connection.execute(moved.encode(), [TIMES[number - 1] + ":30+00", number + 1])
     connection.execute("update pgq.tick set tick_time = '2026-01-01 11:00+00' where tick_id = 1")
     for options, expected in CASES:
-        result = run("event", "peek", "orders", "--json", *options)
+        result = run("event", "list", "orders", "--json", *options)
         assert [row["data"] for row in json.loads(result.stdout)] == expected, options
         assert result.stderr == ""
 
 
-def test_peek_says_from_where_on_events_are_kept(run: Run, client: pgqpy.Client) -> None:
+def test_the_list_says_from_where_on_events_are_kept(run: Run, client: pgqpy.Client) -> None:
     fill(client, 1)
-    result = run("event", "peek", "orders", "--since", "1 d")
+    result = run("event", "list", "orders", "--since", "1 d")
     assert "queue orders keeps events from " in result.stderr
     assert len(result.stdout.splitlines()) == 2
     assert failed_with(
-        run("event", "peek", "orders", "--tick", "99"), 1, "tick 99 is in the future"
+        run("event", "list", "orders", "--tick", "99"), 1, "tick 99 is in the future"
     )
 
 
@@ -121,19 +118,19 @@ def queue_id(connection: Connection) -> int:
     return int(number)
 
 
-def test_peek_and_tail_take_no_event_from_consumers(run: Run, client: pgqpy.Client) -> None:
+def test_a_list_takes_no_event_from_consumers(run: Run, client: pgqpy.Client) -> None:
     client.create_queue("orders")
     client.register_consumer("orders", "billing")
     client.insert_event("orders", "t", "1")
     client.tick_queue("orders")
-    for verb in ("peek", "tail"):
-        assert run("event", verb, "orders").exit_code == 0
+    for options in ((), ("--newest",)):
+        assert run("event", "list", "orders", *options).exit_code == 0
     batch = client.next_batch("orders", "billing")
     assert batch
     assert [event.data for event in client.get_batch_events(batch)] == ["1"]
 
 
-def test_a_compaction_waits_while_peek_and_tail_read(
+def test_a_compaction_waits_while_a_list_is_read(
     client: pgqpy.Client, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(client, 1, 1, 1)
@@ -155,8 +152,8 @@ def test_an_event_is_one_line_and_cannot_command_the_terminal(
     client.create_queue("orders")
     client.insert_event("orders", "t", "one\ntwo\x1b[31mé\r")
     client.tick_queue("orders")
-    for verb in ("peek", "tail"):
-        shown = run("event", verb, "orders").stdout
+    for options in ((), ("--newest",)):
+        shown = run("event", "list", "orders", *options).stdout
         assert shown.splitlines()[-1].endswith("one\\ntwo\\x1b[31mé\\r")
 
 
@@ -166,8 +163,9 @@ def test_a_role_that_may_not_read_is_told_which_role_may(
     client.create_queue("orders")
     connection.execute(f"create role {WRITER} login in role pgq_writer".encode())
     try:
-        for verb in ("peek", "tail"):
-            result = bare_run("--dsn", make_conninfo(dsn, user=WRITER), "event", verb, "orders")
+        for options in ((), ("--newest",)):
+            guest = make_conninfo(dsn, user=WRITER)
+            result = bare_run("--dsn", guest, "event", "list", "orders", *options)
             assert failed_with(result, 1, "permission denied", "grant pgq_reader")
     finally:
         connection.execute(f"drop role {WRITER}".encode())
@@ -176,8 +174,8 @@ def test_a_role_that_may_not_read_is_told_which_role_may(
 def test_the_extension_has_no_ranges(bare_run: Run, extension_dsn: str) -> None:
     with pgqpy.connect(extension_dsn) as client:
         client.create_queue("orders")
-    for verb in ("peek", "tail"):
-        result = bare_run("--dsn", extension_dsn, "event", verb, "orders")
+    for options in ((), ("--newest",)):
+        result = bare_run("--dsn", extension_dsn, "event", "list", "orders", *options)
         assert failed_with(result, 1, "the extension pgq in this database lacks")
 
 
@@ -206,11 +204,11 @@ def test_a_tick_is_found_without_reading_all(client: pgqpy.Client, connection: C
         assert "Sort  (" not in str(rows), rows
 
 
-def test_peek_that_finds_nothing_says_when_an_event_is_shown(
+def test_a_list_that_finds_nothing_says_when_an_event_is_shown(
     run: Run, client: pgqpy.Client
 ) -> None:
     client.create_queue("orders")
     client.insert_event("orders", "placed", "17")
-    result = run("event", "peek", "orders")
+    result = run("event", "list", "orders")
     assert result.stdout.split() == ["id", "time", "type", "data"]
     assert result.stderr == "no event found: one is shown once a later tick exists\n"

@@ -1,4 +1,4 @@
-"""``pgqpy top``."""
+"""``pgqpy top`` and ``pgqpy dashboard``: the state of all queues, live."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pgqpy.cli.options import Target, connected, json_option
-from pgqpy.cli.output import show_row, show_rows
-from pgqpy.errors import ConnectionFailed
+from pgqpy.cli.options import Target, connected, json_option, on_terminal
+from pgqpy.cli.output import say, show_row, show_rows
+from pgqpy.errors import ConnectionFailed, InvalidArgument
 from pgqpy.top.columns import QUEUES, SORTS, in_order, text
 from pgqpy.top.lines import headline, problem_lines
 from pgqpy.watch import Count, Watcher
@@ -103,3 +103,85 @@ def _as_dict(snapshot: Snapshot, queues: list[Any]) -> dict[str, Any]:
 def _fields(record: Any) -> dict[str, Any]:
     values = ((field.name, getattr(record, field.name)) for field in fields(record))
     return {name: value.number if isinstance(value, Count) else value for name, value in values}
+
+
+@click.command(context_settings={"auto_envvar_prefix": "PGQPY_DASHBOARD"})
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=9432, show_default=True)
+@click.option(
+    "--host-name",
+    "host_names",
+    multiple=True,
+    metavar="NAME",
+    help="How browsers call the host; repeat for more.",
+)
+@click.option("--https", is_flag=True, help="A proxy in front speaks HTTPS: secure cookies.")
+@click.option(
+    "--password-file", metavar="FILE", help="Logins, one a line, as --new-login prints them."
+)
+@click.option("--user-header", metavar="NAME", help="The header in which a proxy names the user.")
+@click.option(
+    "--proxy",
+    "proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Whose header counts; may be repeated.",
+)
+@click.option(
+    "--operator",
+    "operators",
+    multiple=True,
+    metavar="USER",
+    help="A user of the proxy who is operator; may be repeated.",
+)
+@click.option("--read-only", is_flag=True, help="Nobody changes anything.")
+@click.option("--hide-payloads", is_flag=True, help="Show no data of events.")
+@click.option("--new-login", metavar="NAME", help="Print a login's line for the file, and end.")
+@click.option(
+    "--role",
+    type=click.Choice(["viewer", "operator"]),
+    default="viewer",
+    show_default=True,
+    help="Of the new login.",
+)
+@connected
+def dashboard(target: Target, /, new_login: str | None, role: str, **options: Any) -> None:
+    """Show the queues of a database in a browser, until SIGTERM or Ctrl-C.
+
+    It listens on this machine only, where everybody may look. Any other address needs logins:
+    --password-file, or a proxy that names its users. Each option is also a variable, such as
+    PGQPY_DASHBOARD_PORT.
+
+    --new-login asks for the password; in a pipe, standard input is the password.
+
+    Example: pgqpy dashboard --port 9432
+    """
+    if new_login is not None:
+        click.echo(_login(new_login, role))
+        return
+    from pgqpy.dashboard import check_packages
+
+    check_packages()
+    from pgqpy.dashboard.serve import Settings, serve
+    from pgqpy.ticker.web import CannotListen
+
+    try:
+        serve(target.dsn, Settings(**options), lambda url: say(f"dashboard: {url}"))
+    except InvalidArgument as exc:
+        raise click.UsageError(str(exc)) from exc
+    except CannotListen as exc:
+        raise click.ClickException(f"{exc}: --port names another") from exc
+
+
+def _login(name: str, role: str) -> str:
+    """Return a line of the password file."""
+    from pgqpy.dashboard.passwords import make_entry
+
+    if on_terminal():
+        text = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        text = sys.stdin.readline().rstrip("\r\n")
+    try:
+        return make_entry(name, role, text)
+    except InvalidArgument as exc:
+        raise click.UsageError(str(exc)) from exc

@@ -1,4 +1,4 @@
-"""``event tail -f``: each event once, over compactions, rotations and lost connections."""
+"""``event list --follow``: each event once, over compactions, rotations and lost connections."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pgqpy
 from pgqpy import browse
 from pgqpy.cli.event_follow import Following
 from tests.cli.support import Connection, Spawn
-from tests.cli.test_event_peek import compact, fill
+from tests.cli.test_event_list import compact, fill
 from tests.support.waiting import eventually
 
 END_SESSIONS = """
@@ -23,9 +23,9 @@ END_SESSIONS = """
 """
 
 
-def test_tail_follows_until_it_is_interrupted(spawn: Spawn, dsn: str, client: pgqpy.Client) -> None:
+def test_follow_ends_when_it_is_interrupted(spawn: Spawn, dsn: str, client: pgqpy.Client) -> None:
     fill(client, 2)
-    process = spawn("-m", "pgqpy", "event", "tail", "orders", "-f", env={"PGQPY_DSN": dsn})
+    process = spawn("-m", "pgqpy", "event", "list", "orders", "--follow", env={"PGQPY_DSN": dsn})
     eventually(lambda: len(process.output().splitlines()) == 2)
     for number in ("3", "4"):
         client.insert_event("orders", "t", number)
@@ -36,7 +36,7 @@ def test_tail_follows_until_it_is_interrupted(spawn: Spawn, dsn: str, client: pg
     assert "Traceback" not in process.output()
 
 
-def test_tail_goes_on_after_a_compaction_and_shows_no_event_twice(client: pgqpy.Client) -> None:
+def test_follow_goes_on_after_a_compaction_and_shows_no_event_twice(client: pgqpy.Client) -> None:
     fill(client, 2)
     shown, last = browse.newest(client, "orders", 9)
     stream = Following("orders", last, browse.ALL).events(client)
@@ -52,7 +52,7 @@ def test_tail_goes_on_after_a_compaction_and_shows_no_event_twice(client: pgqpy.
     assert [event.data for event in shown] == ["1", "2", "3", "4", "5"]
 
 
-def test_tail_goes_on_behind_a_rotation_and_says_so(
+def test_follow_goes_on_behind_a_rotation_and_says_so(
     client: pgqpy.Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(client, 1)
@@ -78,11 +78,11 @@ def test_tail_goes_on_behind_a_rotation_and_says_so(
     assert "were rotated away" in said
 
 
-def test_tail_goes_on_after_lost_connections_and_shows_each_event_once(
+def test_follow_goes_on_after_lost_connections_and_shows_each_event_once(
     spawn: Spawn, dsn: str, client: pgqpy.Client, connection: Connection
 ) -> None:
     fill(client, 2)
-    tail = ("event", "tail", "orders", "-f", "--json", "--type", "t")
+    tail = ("event", "list", "orders", "--follow", "--json", "--type", "t")
     process = spawn("-m", "pgqpy", *tail, env={"PGQPY_DSN": dsn})
     eventually(lambda: process.output().count('"data"') == 2)
     ours = [connection.info.backend_pid, client.connection.info.backend_pid]
@@ -118,9 +118,9 @@ def test_event_is_shown_once_though_the_connection_is_lost_in_the_middle_of_a_ra
     assert sorted(map(str, shown)) == sorted([*map(str, range(1500)), "late", "last"])
 
 
-def test_tail_ends_without_a_word_when_its_reader_has_gone(dsn: str, client: pgqpy.Client) -> None:
+def test_follow_says_nothing_when_its_reader_has_gone(dsn: str, client: pgqpy.Client) -> None:
     fill(client, 2)
-    command = [sys.executable, "-m", "pgqpy", "event", "tail", "orders", "-f"]
+    command = [sys.executable, "-m", "pgqpy", "event", "list", "orders", "--follow"]
     with subprocess.Popen(
         command,
         env={**os.environ, "PGQPY_DSN": dsn},
@@ -136,7 +136,7 @@ def test_tail_ends_without_a_word_when_its_reader_has_gone(dsn: str, client: pgq
         assert process.stderr.read() == ""
 
 
-def test_tail_goes_on_where_a_server_without_the_last_ticks_is(
+def test_follow_goes_on_where_a_server_without_the_last_ticks_is(
     client: pgqpy.Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(client, 1)
@@ -151,7 +151,7 @@ def test_tail_goes_on_where_a_server_without_the_last_ticks_is(
     assert "does not exist any more" in capsys.readouterr().err
 
 
-def test_tail_says_that_a_server_has_other_ticks_with_the_same_numbers(
+def test_follow_says_that_a_server_has_other_ticks_with_the_same_numbers(
     client: pgqpy.Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(client, 1)

@@ -1,3 +1,5 @@
+"""``event insert``: one event, or those of a file."""
+
 from __future__ import annotations
 
 import json
@@ -9,6 +11,7 @@ import pytest
 import pgqpy
 from tests.cli.support import Run, failed_with
 
+LOAD = ("event", "insert", "orders", "--file", "-")
 Delivered = Callable[[], list[tuple[str | None, str | None, str | None]]]
 
 
@@ -56,8 +59,6 @@ def test_insert_with_a_key_that_is_taken_says_so(
     assert delivered() == [("placed", "hello", None)]
     later = (*insert[:5], "--dedup-key", "l", "--dedup-for", "2h", "--delay", "1h")
     assert [run(*later).stdout for _ in range(2)] == ["2\n", "2\n"]
-    assert failed_with(run(*insert), 2, "belong together")
-    assert failed_with(run(*insert, "--dedup-for", "soon"), 2, "write 90s, 30min, 2h, 7d")
 
 
 def test_load_json_lines_from_stdin(run: Run, queue: str, delivered: Delivered) -> None:
@@ -68,7 +69,7 @@ def test_load_json_lines_from_stdin(run: Run, queue: str, delivered: Delivered) 
         {"data": 5},
     ]
     text = "\ufeff" + "\n\n".join(json.dumps(line) for line in lines)
-    result = run("event", "load", "orders", "--type", "default", input=text)
+    result = run("event", "insert", "orders", "default", "--file", "-", input=text)
     assert (result.exit_code, result.stdout, result.stderr) == (0, "4\n", "")
     assert delivered() == [
         ("placed", '{"id":17,"name":"é\\\\\\t"}', "x"),
@@ -81,19 +82,19 @@ def test_load_json_lines_from_stdin(run: Run, queue: str, delivered: Delivered) 
 def test_load_csv_from_a_file(run: Run, queue: str, delivered: Delivered, tmp_path: Path) -> None:
     file = tmp_path / "events.csv"
     file.write_text('type,data,extra1\nplaced,"a ""quoted""\nline",\nplaced,,x\n')
-    assert run("event", "load", "orders", str(file)).stdout == "2\n"
+    assert run("event", "insert", "orders", "--file", str(file)).stdout == "2\n"
     assert delivered() == [("placed", 'a "quoted"\nline', None), ("placed", None, "x")]
 
 
 def test_load_csv_with_a_large_field(run: Run, queue: str, delivered: Delivered) -> None:
     large = "x" * 200_000  # more than Python's csv takes by itself
     text = f"type,data\nplaced,{large}\n"
-    assert run("event", "load", "orders", "--format", "csv", input=text).stdout == "1\n"
+    assert run(*LOAD, "--format", "csv", input=text).stdout == "1\n"
     assert delivered() == [("placed", large, None)]
 
 
 def test_load_of_nothing_is_zero(run: Run, queue: str) -> None:
-    assert run("event", "load", "orders", input="").stdout == "0\n"
+    assert run(*LOAD, input="").stdout == "0\n"
 
 
 FINE = '{"type": "placed", "data": "x"}\n'
@@ -122,15 +123,15 @@ FINE = '{"type": "placed", "data": "x"}\n'
 def test_a_bad_line_is_named_and_nothing_is_loaded(
     run: Run, queue: str, delivered: Delivered, line: str, words: list[str]
 ) -> None:
-    result = run("event", "load", "orders", input=f"{FINE}\n{line}\n{FINE}")
-    assert failed_with(result, 1, "line 3: ", "nothing was loaded", *words)
+    result = run(*LOAD, input=f"{FINE}\n{line}\n{FINE}")
+    assert failed_with(result, 1, "line 3: ", "nothing was inserted", *words)
     assert delivered() == []
 
 
 def test_a_bad_line_after_many_good_ones_loads_nothing(
     run: Run, queue: str, delivered: Delivered
 ) -> None:
-    result = run("event", "load", "orders", input=FINE * 20_000 + "oops\n")
+    result = run(*LOAD, input=FINE * 20_000 + "oops\n")
     assert failed_with(result, 1, "line 20001: ")
     assert delivered() == []
 
@@ -148,25 +149,21 @@ def test_a_bad_line_after_many_good_ones_loads_nothing(
 def test_a_bad_row_is_named_and_nothing_is_loaded(
     run: Run, queue: str, delivered: Delivered, text: str, words: list[str]
 ) -> None:
-    result = run("event", "load", "orders", "--format", "csv", input=text)
+    result = run(*LOAD, "--format", "csv", input=text)
     assert failed_with(result, 1, *words)
     assert delivered() == []
 
 
 def test_bytes_that_are_not_utf8_are_named(run: Run, queue: str, delivered: Delivered) -> None:
-    result = run("event", "load", "orders", input=FINE.encode() + b'{"type": "\xff"}\n')
+    result = run(*LOAD, input=FINE.encode() + b'{"type": "\xff"}\n')
     assert failed_with(result, 1, "line 2: ", "UTF-8")
     assert delivered() == []
 
 
 def test_a_payload_over_the_limit_is_named(run: Run, queue: str, delivered: Delivered) -> None:
     huge = json.dumps({"type": "a", "data": "x" * (64 * 1024 * 1024 + 1)})
-    assert failed_with(run("event", "load", "orders", input=FINE + huge), 1, "line 2: ", "limit")
+    assert failed_with(run(*LOAD, input=FINE + huge), 1, "line 2: ", "limit")
     assert delivered() == []
-
-
-def test_a_file_that_is_not_there(run: Run, queue: str) -> None:
-    assert failed_with(run("event", "load", "orders", "nowhere.jsonl"), 2, "nowhere.jsonl")
 
 
 def test_insert_with_a_delay_or_a_time_is_listed_until_it_is_due(
@@ -176,30 +173,29 @@ def test_insert_with_a_delay_or_a_time_is_listed_until_it_is_due(
     far = ("event", "insert", "orders", "placed", "c", "--at", "2099-12-31T23:59+01:00")
     assert run(*far).stdout == "2\n"
     assert run("event", "insert", "orders", "placed", "a", "--at", "2001-01-01").stdout == "3\n"
-    listed = json.loads(run("event", "delayed", "orders", "--json").stdout)
+    listed = json.loads(run("event", "list", "orders", "delayed", "--json").stdout)
     assert [row["ev_data"] for row in listed] == ["b", "c"]
     assert listed[1]["ev_deliver_at"].startswith("2099-12-31T22:59:00")
-    first = run("event", "delayed", "orders", "--limit", "1")
+    first = run("event", "list", "orders", "delayed", "--limit", "1")
     assert "2099" not in first.stdout
     assert "--limit shows more" in first.stderr
     assert delivered() == [("placed", "a", None)]
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("words", "says"),
     [
-        (("--delay", "1h", "--at", "2099-01-01"), "exclude each other"),
-        (("--delay", "soon"), "write 90s"),
-        (("--at", "noon"), "write 2026-01-31T14:00"),
+        ("placed a --delay 1h --at 2099-01-01", "exclude each other"),
+        ("placed a --delay soon", "write 90s"),
+        ("placed a --at noon", "write 2026-01-31T14:00"),
+        ("placed a --dedup-key k", "belong together"),
+        ("placed a --dedup-key k --dedup-for soon", "write 90s, 30min, 2h, 7d"),
+        ("placed a --format csv", "--format is for --file"),
+        ("placed a --file -", "DATA is for one event"),
+        ("placed --file - --extra1 x", "--extra1 is for one event"),
+        ("placed --file nowhere.jsonl", "nowhere.jsonl"),
+        ("", "TYPE"),
     ],
 )
-def test_wrong_delays_are_wrong_usage(
-    run: Run, queue: str, options: tuple[str, ...], says: str
-) -> None:
-    result = run("event", "insert", "orders", "placed", "a", *options)
-    assert result.exit_code == 2
-    assert says in result.stderr
-
-
-def test_delayed_events_of_a_missing_queue(run: Run, queue: str) -> None:
-    failed_with(run("event", "delayed", "missing"), 1, "missing")
+def test_wrong_usage_is_told(run: Run, queue: str, words: str, says: str) -> None:
+    assert failed_with(run("event", "insert", "orders", *words.split()), 2, says)
