@@ -7,12 +7,11 @@ import hashlib
 LONGEST = 500  # characters; an index holds it
 
 
-def key_text(key: object, *, ascii_only: bool = False) -> str | None:
+def key_text(key: object) -> str | None:
     """Return the text of a key; None if the event has no key.
 
-    `ascii_only` is for databases whose encoding lacks characters. Equal keys have equal texts. A
-    long key is cut, and told apart by a hash. TypeError for a key that is no str and no int: equal
-    ones could have different texts.
+    Equal keys have equal texts. A long key is cut, and told apart by a hash. TypeError for a key
+    that is no str and no int: equal ones could have different texts.
     """
     if key is None:
         return None
@@ -21,8 +20,6 @@ def key_text(key: object, *, ascii_only: bool = False) -> str | None:
             f'with on_error = "park", key returns a str, an int or None, not {type(key).__name__}'
         )
     text = str(key).replace("\0", "\\0").encode(errors="backslashreplace").decode()
-    if ascii_only:
-        text = text.encode("ascii", "backslashreplace").decode()
     if len(text) <= LONGEST:
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()

@@ -11,7 +11,6 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, tuple_row
 
 from pgqpy.client.schema_owner import UNTRUSTED_OWNER, not_trusted
-from pgqpy.cluster_names import read_any_name
 from pgqpy.dependents import foreign_objects
 from pgqpy.errors import PgqError, SchemaMissing, SchemaRefused
 from pgqpy.manifest import execute_sql, place, preflight_sql, shipped_version
@@ -127,7 +126,7 @@ def install(connection: Connection[Any]) -> int:
 
 def status(connection: Connection[Any]) -> Status:
     """Return the state of the database; change nothing and call no untrusted code."""
-    with read_any_name(connection.cursor(row_factory=dict_row)) as cursor:
+    with connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(_STATUS, [list(ROLES)]).fetchone() or {}
     ours, queues, untrusted = row.pop("ours"), row.pop("has_queues"), row.pop("untrusted")
     if untrusted is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import psycopg
 
 from pgqpy import calls
-from pgqpy.errors import PgqError, SchemaRefused
+from pgqpy.errors import PgqError
 from pgqpy.ticker.maintenance import FULL, Moved, retry, warnings_by_queue
 from pgqpy.ticker.periodic import Duty
 from pgqpy.ticker.statements import Statements
@@ -73,7 +73,7 @@ class Mover:
             return self._database.health.role == "active"
         try:
             return self._statements.run(NEWS) != [[b"f"]]
-        except (psycopg.Error, SchemaRefused):
+        except psycopg.Error:
             self._statements = None
             return True  # the round reports it
 

@@ -18,7 +18,6 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from pgqpy import Client, calls
-from pgqpy.client.schema_guard import check_schema
 from pgqpy.ticker.cron import CRON_PERIOD, Cron
 from pgqpy.ticker.maintenance import VacuumWarning, maint
 from pgqpy.ticker.metrics import NOTIFY_QUEUE, TICKER_LAG, SizesReader, read_gauges
@@ -63,7 +62,6 @@ class Duty:
         health.running[self.name] = time.monotonic()
         try:
             client = self._connected()
-            check_schema(client)
             complete = self.run(client) is not False
         except Exception as exc:  # noqa: BLE001  # a failing duty never stops the timer
             self._disconnect()

@@ -16,7 +16,6 @@ from psycopg import pq
 from pgqpy import install
 from pgqpy.client import connect_as_tool
 from pgqpy.client.dsn import connect_parameters
-from pgqpy.client.schema_guard import SchemaGuard
 from pgqpy.client.session_settings import PINNED
 from pgqpy.errors import PgqError, SchemaMissing, SchemaRefused
 
@@ -122,8 +121,7 @@ REFUSED = (StandbyServer, SchemaMissing, SchemaRefused)
 def check_database(client: Client) -> install.Status:
     """Return what is installed if this daemon can tick the database, else raise one of REFUSED.
 
-    The client has a guard from then on: its calls fail once schema pgq is another one. An older
-    schema is ticked: a daemon that waits for the upgrade would stop every consumer.
+    An older schema is ticked: a daemon that waits for the upgrade would stop every consumer.
     """
     connection = client.connection
     recovering = connection.execute("select pg_is_in_recovery()").fetchone()
@@ -143,7 +141,6 @@ def check_database(client: Client) -> install.Status:
         raise SchemaRefused("this database has the extension pgq: tick it with pgqd")
     if status.state == "newer":
         raise SchemaRefused.too_new(status.installed, status.shipped)
-    client.runner.guard = SchemaGuard.look(connection)
     return status
 
 

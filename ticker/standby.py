@@ -9,8 +9,6 @@ import time
 from typing import TYPE_CHECKING
 
 from pgqpy import locks
-from pgqpy.client.schema_guard import check_schema
-from pgqpy.cluster_names import read_any_name
 from pgqpy.ticker.last_ticks import LastTicks
 from pgqpy.ticker.statements import QUEUES
 
@@ -84,7 +82,6 @@ class Standby:
         The lock alone is no proof. A ticker does not work if a queue was due at the last check and
         still is, and no queue of the database got a tick in between.
         """
-        check_schema(self._client)
         holder = self._holder()
         if holder is not None and not holder.may_be_ticker:
             return f"{describe(holder)}, which may not tick: {holder.how_to_end}"
@@ -109,7 +106,7 @@ class Standby:
         return {(name, row[0] if row else None) for name in found}
 
     def _holder(self) -> locks.Holder | None:
-        cursor = read_any_name(self._connection.cursor())
+        cursor = self._connection.cursor()
         row = cursor.execute(locks.HOLDER, (locks.ENGINE, locks.TICKING)).fetchone()
         return None if row is None else locks.Holder(*row)
 

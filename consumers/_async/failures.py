@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pgqpy.calls import consume, dead_events, failure_of, parked
-from pgqpy.client import encodings
 from pgqpy.consumers.handlers import ProcessDied
 from pgqpy.consumers.log import logger
 from pgqpy.consumers.retry import wanted_delay
@@ -125,13 +124,12 @@ class AsyncFailures:
         """
         dead, retries, waiting = _take(self._dead), _take(self._retries), _take(self._parked)
         wanted: list[Call[Any]] = []
-        ascii_only = not encodings.holds_everything(self._session.connection)
         if waiting:
             self.parked_keys.clear()
             self._parking.exists = True
-            wanted.append(parked.event_park(self._batch, waiting, ascii_only=ascii_only))
+            wanted.append(parked.event_park(self._batch, waiting))
         if dead:
-            wanted.append(dead_events.event_dead(self._batch, dead, ascii_only=ascii_only))
+            wanted.append(dead_events.event_dead(self._batch, dead))
         if retries and self._session.extension:
             wanted += [consume.event_retry(self._batch, *retry) for retry in retries]
         elif retries:

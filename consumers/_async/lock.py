@@ -10,7 +10,6 @@ import psycopg
 
 from pgqpy import locks
 from pgqpy.calls import Call
-from pgqpy.cluster_names import read_any_name
 from pgqpy.consumers.handlers import StopRequested
 from pgqpy.errors import ConsumerNotFound, ConsumerRunning
 
@@ -158,6 +157,6 @@ class AsyncRunningLock:
 
 
 async def _row(session: AsyncSession, query: str, *params: Any) -> Any:
-    cursor = read_any_name(session.connection.cursor())
+    cursor = session.connection.cursor()
     await cursor.execute(query, params)
     return await cursor.fetchone()

@@ -25,7 +25,6 @@ from pgqpy.texts import printable
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pgqpy.client.schema_guard import SchemaGuard
     from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.consumers.waiting import AsyncWakeup
     from pgqpy.records import Event
@@ -70,14 +69,11 @@ REGISTERED = """
 class AsyncSession:
     """A connection in autocommit, its client, and its notifications."""
 
-    def __init__(
-        self, connection: AsyncHandlerConnection, guard: SchemaGuard | None, dsn: str
-    ) -> None:
+    def __init__(self, connection: AsyncHandlerConnection, dsn: str) -> None:
         self.connection = connection
         self.dsn = dsn
         self.client = AsyncClient(connection)
         self.runner = self.client.runner
-        self.runner.guard = guard
         self.calls = OwnCalls()
         self.pooled = connection.prepare_threshold is None  # other clients use the session too
         self.runner.holds_cursors = not self.pooled
@@ -99,10 +95,10 @@ class AsyncSession:
         settings = SETTINGS | {"lock_timeout": lock_timeout}
         defaults = {"fallback_application_name": application}
         kind = AsyncHandlerConnection
-        connection, guard = await open_session_async(
+        connection = await open_session_async(
             dsn, settings, kind=kind, defaults=defaults, any_session=any_session
         )
-        session = cls(connection, guard, dsn)
+        session = cls(connection, dsn)
         session.lock_timeout = lock_timeout
         try:
             await session._look_at_client()
@@ -129,7 +125,6 @@ class AsyncSession:
         """Restore the settings of the role and the database: handlers use the connection now."""
         if not self.pooled:
             await self.connection.execute(reset_statements(PINNED).encode())
-            self.runner.read_committed = False
         cursor = await self.connection.execute("select pg_catalog.current_setting('role')")
         (self.role,) = await cursor.fetchone() or (self.role,)
 

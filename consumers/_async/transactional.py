@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.errors import ReadOnlySqlTransaction
 
-from pgqpy.calls import consume, read
-from pgqpy.client._async import find_unreadable
+from pgqpy.calls import consume
 from pgqpy.consumers._async import savepoint
 from pgqpy.consumers._async.handler_connection import check_open, ended
 from pgqpy.consumers._async.loop import AsyncLoop
@@ -29,7 +28,7 @@ from pgqpy.consumers.handler_watch import watching
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
 from pgqpy.consumers.own_task import raise_if_cancelled
 from pgqpy.consumers.retry import backoff
-from pgqpy.errors import BatchLost, InvalidEvent, NotFound
+from pgqpy.errors import BatchLost, NotFound
 from pgqpy.texts import describe
 
 if TYPE_CHECKING:
@@ -72,8 +71,6 @@ class AsyncTransactionalLoop(AsyncLoop):
             await self._pause()  # a handler that moves its own consumer does so again and again
         except NotFound as error:
             await self.event_not_in_batch(self.info, error)
-        except InvalidEvent as error:
-            raise await self._find_unreadable(error) or error from error
         except (HandlerFailed, psycopg.Error) as error:
             await self._after_rollback(error)
         else:
@@ -204,15 +201,6 @@ class AsyncTransactionalLoop(AsyncLoop):
         if self.wants_stop(error):
             raise HandlerFailed(error)
         batch.failures.judge(event, error)
-
-    async def _find_unreadable(self, error: InvalidEvent) -> InvalidEvent | None:
-        """Open the batch once more, and find the event that ended the transaction."""
-        async with self.session.connection.transaction(force_rollback=True):
-            _, info = await self.open_next()
-            if info is None:
-                return None
-            events = read.of_batch(info.id)
-            return await find_unreadable.find(self.session.runner, events, error.sqlstate)
 
     async def _after_rollback(self, error: HandlerFailed | psycopg.Error) -> None:
         """Repeat a transaction that was rolled back, wait first, or raise the error."""

@@ -10,7 +10,6 @@ import psycopg
 
 from pgqpy import locks
 from pgqpy.calls import Call
-from pgqpy.cluster_names import read_any_name
 from pgqpy.consumers.handlers import StopRequested
 from pgqpy.errors import ConsumerNotFound, ConsumerRunning
 
@@ -158,6 +157,6 @@ class RunningLock:
 
 
 def _row(session: Session, query: str, *params: Any) -> Any:
-    cursor = read_any_name(session.connection.cursor())
+    cursor = session.connection.cursor()
     cursor.execute(query, params)
     return cursor.fetchone()

@@ -12,7 +12,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.calls import Call, parked
-from pgqpy.client import encodings
 from pgqpy.consumers.parked_keys import key_text
 from pgqpy.consumers.parts import list_size
 
@@ -44,7 +43,6 @@ class Parking:
         self._session = session
         self.on = consumer.on_error == "park"
         self._key = key
-        self._ascii_only = self.on and not encodings.holds_everything(session.connection)
         # The keys, among the events at hand, whose events are parked instead of being handled.
         self.parked: set[str] = set()
         self.exists = False  # whether the consumer has parked events
@@ -62,7 +60,7 @@ class Parking:
 
     def key(self, event: Event) -> str | None:
         """Return the text of an event's key; None if it has none. Raises what `key` raises."""
-        return key_text(self._key(event), ascii_only=self._ascii_only) if self._key else None
+        return key_text(self._key(event)) if self._key else None
 
     def key_or_none(self, event: Event) -> str | None:
         """Return the key to park an event under; None: it has none, or `key` fails.

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.errors import ReadOnlySqlTransaction
 
-from pgqpy.calls import consume, read
-from pgqpy.client._sync import find_unreadable
+from pgqpy.calls import consume
 from pgqpy.consumers._sync import savepoint
 from pgqpy.consumers._sync.handler_connection import check_open, ended
 from pgqpy.consumers._sync.loop import Loop
@@ -29,7 +28,7 @@ from pgqpy.consumers.handler_watch import watching
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
 from pgqpy.consumers.own_task import raise_if_cancelled
 from pgqpy.consumers.retry import backoff
-from pgqpy.errors import BatchLost, InvalidEvent, NotFound
+from pgqpy.errors import BatchLost, NotFound
 from pgqpy.texts import describe
 
 if TYPE_CHECKING:
@@ -72,8 +71,6 @@ class TransactionalLoop(Loop):
             self._pause()  # a handler that moves its own consumer does so again and again
         except NotFound as error:
             self.event_not_in_batch(self.info, error)
-        except InvalidEvent as error:
-            raise self._find_unreadable(error) or error from error
         except (HandlerFailed, psycopg.Error) as error:
             self._after_rollback(error)
         else:
@@ -204,15 +201,6 @@ class TransactionalLoop(Loop):
         if self.wants_stop(error):
             raise HandlerFailed(error)
         batch.failures.judge(event, error)
-
-    def _find_unreadable(self, error: InvalidEvent) -> InvalidEvent | None:
-        """Open the batch once more, and find the event that ended the transaction."""
-        with self.session.connection.transaction(force_rollback=True):
-            _, info = self.open_next()
-            if info is None:
-                return None
-            events = read.of_batch(info.id)
-            return find_unreadable.find(self.session.runner, events, error.sqlstate)
 
     def _after_rollback(self, error: HandlerFailed | psycopg.Error) -> None:
         """Repeat a transaction that was rolled back, wait first, or raise the error."""

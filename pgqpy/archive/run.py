@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from pgqpy import tick_ranges
 from pgqpy.archive.consumer import ArchiveConsumer, check_identity, check_position, register
 from pgqpy.archive.files import file_path, unfinished_files
 from pgqpy.archive.spool import write_range
-from pgqpy.calls import ticks
-from pgqpy.client._sync import find_unreadable
 from pgqpy.consumers._sync.lock import RunningLock
 from pgqpy.consumers._sync.session import Session
 from pgqpy.consumers.waiting import Wakeup
-from pgqpy.errors import InvalidEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,7 +119,7 @@ class _Run:
         With `adopt` none waits: only a file says that the archive is this server's from now on.
         """
         with self.store.spool(str(own.queue_id)) as spool:
-            info = self._read(own, from_tick, to_tick, spool)
+            info = write_range(self.session.client, own, from_tick, to_tick, spool)
             is_short = info.end.time - info.start.time < LONGEST_EMPTY
             if may_wait and is_short and not info.events and not self.options.adopt:
                 return None
@@ -132,15 +129,6 @@ class _Run:
         self.consumer.advance(from_tick, to_tick)
         self.say(f"{path}: {info.events:,} event(s)")
         return info
-
-    def _read(self, own: Identity, from_tick: int, to_tick: int, spool: IO[bytes]) -> FileInfo:
-        client = self.session.client
-        try:
-            return write_range(client, own, from_tick, to_tick, spool)
-        except InvalidEvent as error:  # find the event in a new transaction
-            events = ticks.events(own.queue, from_tick, to_tick)
-            found = find_unreadable.find(client.runner, events, error.sqlstate)
-            raise found or error from error
 
     def _check(self) -> None:
         """Raise an error if the session is lost, and with it the lock: another run may be at work.

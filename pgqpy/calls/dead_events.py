@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar
 
 from pgqpy.calls import _check as check
 from pgqpy.calls._call import Call, Row, batch_call, consumer_call, records
-from pgqpy.calls.failure import ascii_failure, failure_of
+from pgqpy.calls.failure import failure_of
 from pgqpy.records import Batch, DeadEvent, DeadEventBounds, DeadEventCount, Event, Failure
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ T = TypeVar("T")
 def event_dead(
     batch: Batch | int,
     dead: Iterable[tuple[Event, str | BaseException | Failure | None]],
-    *,
-    ascii_only: bool = False,
 ) -> Call[int]:
     """Give events up, each with its reason; return the number of new dead events."""
     ids, txids, failures = [], [], []
@@ -30,8 +28,7 @@ def event_dead(
         check.event(event)
         ids.append(event.id)
         txids.append(event.txid)
-        failure = failure_of(why)
-        failures.append(ascii_failure(failure) if ascii_only else failure)
+        failures.append(failure_of(why))
     texts = ([failure[field] for failure in failures] for field in range(len(Failure._fields)))
     sql = """
         select pgq.event_dead(%s::bigint, %s::bigint[], %s::bigint[], %s::text[], %s::text[],

@@ -28,20 +28,6 @@ def failure_of(why: str | BaseException | Failure | None) -> Failure:
     return Failure(_storable(why if len(why) <= LONGEST else f"{why[: LONGEST - 1]}…"))
 
 
-def ascii_failure(failure: Failure) -> Failure:
-    """Return the failure in ASCII, for a database whose encoding lacks characters."""
-    return failure._replace(
-        reason=ascii_text(failure.reason),
-        error=ascii_text(failure.error),
-        traceback=ascii_text(failure.traceback),
-    )
-
-
-def ascii_text(text: str | None) -> str | None:
-    """Return the text in ASCII, other characters as escapes."""
-    return None if text is None else text.encode("ascii", "backslashreplace").decode()
-
-
 def _storable(text: str) -> str:
     """Write NUL and lone surrogates as escapes."""
     return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()

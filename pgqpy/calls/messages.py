@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgqpy.calls import _check as check
-from pgqpy.calls import read
 from pgqpy.calls._call import Call, Row, consumer_call
 from pgqpy.errors import InvalidArgument
 from pgqpy.records import Event
@@ -22,11 +21,10 @@ MAX_LIMIT = 1000  # events
 MIN_LEASE = timedelta(seconds=1)
 MAX_LEASE = timedelta(days=1)  # a receiver that died keeps its messages for so long
 
-_LEASED: LiteralString = "pgq.receive(%s::text, %s::text, %s::integer, %s::interval)"
 _RECEIVE: LiteralString = """
     select batch_id, attempt, ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data, ev_extra1,
            ev_extra2, ev_extra3, ev_extra4
-      from """
+      from pgq.receive(%s::text, %s::text, %s::integer, %s::interval)"""
 
 
 def receive(
@@ -38,15 +36,7 @@ def receive(
         raise InvalidArgument(msg, parameter="limit")
     params = (limit, lease_time("lease", lease))
     return consumer_call(
-        "receive", _RECEIVE + _LEASED, queue, consumer, *params, decode=_leased, pgqpy_only=True
-    )
-
-
-def leased_by(receive: Call[Any]) -> read.EventSet:
-    """Describe the events that a call of `receive` leases."""
-    queue = receive.params[0]
-    return read.EventSet(
-        receive.function, _LEASED, receive.params, f"queue {queue!r}", receive.error_data
+        "receive", _RECEIVE, queue, consumer, *params, decode=_leased, pgqpy_only=True
     )
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pgqpy.calls import _check as check
 from pgqpy.calls._call import Call, Row, batch_call, consumer_call, records
-from pgqpy.calls.failure import ascii_text
 from pgqpy.records import Batch, Event, Failure, ParkedKey
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ MOST_TAKEN = 1000  # events of a batch of take_parked
 def event_park(
     batch: Batch | int,
     parked: Iterable[tuple[Event, str, timedelta | None, Failure]],
-    *,
-    ascii_only: bool = False,
 ) -> Call[int]:
     """Park events: each with its key, and with a delay if it failed; None: it waits behind one."""
     rows = [
@@ -28,8 +25,6 @@ def event_park(
         for event, key, after, failure in parked
     ]
     ids, txids, keys, delays, errors, reasons = (list(each) for each in zip(*rows, strict=True))
-    if ascii_only:
-        errors, reasons = ([ascii_text(text) for text in texts] for texts in (errors, reasons))
     sql = """
         select pgq.event_park(%s::bigint, %s::bigint[], %s::bigint[], %s::text[], %s::interval[],
                               %s::text[], %s::text[])"""

@@ -10,7 +10,6 @@ from pgqpy import locks
 from pgqpy.cli import failures
 from pgqpy.cli.options import Noun, Target, json_option, pass_target
 from pgqpy.cli.output import say, show_rows
-from pgqpy.cluster_names import read_any_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -133,7 +132,7 @@ def _queues(client: Client) -> Iterator[Row]:
 
     infos = client.get_queue_info()
     run = client.connection.execute
-    cursor = read_any_name(client.connection.cursor())
+    cursor = client.connection.cursor()
     found = cursor.execute(locks.HOLDER, [locks.ENGINE, locks.TICKING]).fetchone()
     holder = locks.Holder(*found) if found else None
     pid = holder.pid if holder else None

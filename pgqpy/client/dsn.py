@@ -27,6 +27,8 @@ DEFAULTS: dict[str, Any] = {
 }
 
 SERVER = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGSERVICE")  # variables that say where it is
+WRONG_ENCODING = "22P05"  # the SQLSTATE for text that an encoding lacks
+RECODE = "move the queue to a database in UTF8 (create database … encoding 'UTF8')"
 NOTHING_NAMED = (
     "no server was named, such as postgresql://user@host/dbname: a command takes PGQPY_DSN or "
     "--dsn, a program pgqpy.connect(dsn), and both take libpq's PGHOST; `pgqpy demo` needs none"
@@ -77,6 +79,21 @@ def _unreadable(reason: str) -> str:
         "(special characters of a password percent-encoded) "
         "or 'host=… port=… dbname=… user=…' (values with spaces in quotes)"
     )
+
+
+def check_encoding(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    """Raise ConnectionFailed unless texts come and go as they are stored: in UTF-8.
+
+    It looks at what the server has reported, and asks nothing.
+    """
+    reported = connection.pgconn.parameter_status
+    client, server = reported(b"client_encoding"), reported(b"server_encoding")
+    if server not in (b"UTF8", None):  # a pooler may keep it to itself
+        text = f"the encoding of this database is {server.decode()}: {RECODE}"
+        raise ConnectionFailed(text, sqlstate=WRONG_ENCODING)
+    if client not in (b"UTF8", None):
+        text = f"the connection's client_encoding is {client.decode()}: set it to 'UTF8'"
+        raise ConnectionFailed(text, sqlstate=WRONG_ENCODING)
 
 
 def connection_failed(exc: Exception, dsn: str) -> ConnectionFailed:

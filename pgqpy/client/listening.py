@@ -150,7 +150,7 @@ class _Listener:
     def _connect(self) -> Connection[Any]:
         from pgqpy.client import open_session  # noqa: PLC0415  # the client imports this module
 
-        connection, _ = open_session(self._dsn, SETTINGS, kind=Connection, any_owner=True)
+        connection = open_session(self._dsn, SETTINGS, kind=Connection, any_owner=True)
         connection.add_notify_handler(self._notice)
         return connection
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pgqpy.errors import SchemaRefused
+from pgqpy.errors import SchemaMissing, SchemaRefused
 from pgqpy.texts import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from typing_extensions import LiteralString
 
 # Any role with CREATE on the database can make a schema pgq with functions of the right names. They
@@ -44,13 +46,21 @@ UNTRUSTED_OWNER: LiteralString = """
 """
 # The schema's oid, null if there is none, and that row or nulls. No schema is not a trusted one:
 # any role with CREATE on the database could make it, or give it this name, after a look for owners.
-# That of a trusted owner stays until the owner drops or renames it: see schema_guard.
 SCHEMA_AND_UNTRUSTED: LiteralString = f"""
     select n.oid as schema, found.*
     from (select) one
     left join pg_namespace n on n.nspname = 'pgq'
     left join ({UNTRUSTED_OWNER}) found on true
 """  # noqa: S608  # our own query within our own
+
+
+def check_owner(row: Sequence[Any] | None) -> None:
+    """Take the row of SCHEMA_AND_UNTRUSTED. Raises SchemaMissing, SchemaRefused."""
+    schema, *untrusted = row or (None,)
+    if schema is None:
+        raise SchemaMissing
+    if untrusted[0] is not None:
+        raise not_trusted(*untrusted)
 
 
 def not_trusted(

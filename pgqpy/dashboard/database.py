@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from psycopg import Connection, errors, sql
 
 from pgqpy.client import connect_as_tool
-from pgqpy.client.schema_guard import check_schema
 from pgqpy.client.session_settings import PINNED
-from pgqpy.errors import SchemaRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,11 +79,7 @@ class Database:
     def _run(self, work: Callable[[Asked], T]) -> T:
         asked = self._take()
         try:
-            check_schema(asked.client)
             return work(asked)
-        except SchemaRefused:
-            asked.client.connection.close()
-            raise
         finally:
             if asked.client.connection.closed:
                 self.close()  # the server ended this session, and maybe the others too

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from psycopg.rows import tuple_row
 
 from pgqpy import locks
-from pgqpy.cluster_names import read_any_name
 from pgqpy.doctor.finding import Finding, Level, Row, is_ahead, quoted_role
 from pgqpy.texts import duration
 
@@ -113,7 +112,7 @@ def find_blockages(connection: Connection[Any], *, refused: bool) -> list[Blocka
 
     `refused`: a statement was just refused for a lock. Else only waits of two seconds count.
     """
-    with read_any_name(connection.cursor(row_factory=tuple_row)) as cursor:
+    with connection.cursor(row_factory=tuple_row) as cursor:
         rows = cursor.execute(BLOCKAGES, [refused]).fetchall()
     return [
         Blockage(names, mode, granted, _holder(fields[:6]), _holder(fields[6:]), more)

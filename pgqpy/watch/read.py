@@ -12,7 +12,6 @@ from psycopg import errors
 from psycopg.rows import dict_row
 
 from pgqpy import calls, locks
-from pgqpy.cluster_names import read_any_name
 from pgqpy.errors import SchemaMissing
 from pgqpy.watch.snapshot import COUNTED
 
@@ -94,7 +93,7 @@ def read(client: Client) -> Found:
     named |= {(each.queue_name, each.last_tick) for each in consumers}
     ticks = [each for each in named if each[1] is not None]
     seqs = run(TICKS, [[name for name, _ in ticks], [tick for _, tick in ticks]]).fetchall()
-    with read_any_name(client.connection.cursor(row_factory=dict_row)) as cursor:
+    with client.connection.cursor(row_factory=dict_row) as cursor:
         tickers = cursor.execute(TICKERS).fetchall()
     ((has_pgqd,),) = run(EXTENSION).fetchall()
     return Found(

@@ -14,7 +14,6 @@ import psycopg
 from pgqpy import calls
 from pgqpy.client import connect_as_tool
 from pgqpy.client.dsn import connect_parameters
-from pgqpy.client.schema_guard import check_schema
 from pgqpy.client.session_settings import PINNED
 from pgqpy.doctor import Finding, examine
 from pgqpy.errors import ConnectionFailed, PgqError
@@ -190,7 +189,6 @@ class Watcher:
         if not (fully or self._findings_clock.is_due(began)):
             return None
         findings: list[Finding] = []
-        check_schema(client)
         try:
             findings.extend(examine(connection))
         except psycopg.Error as exc:

@@ -1,79 +1,63 @@
-"""Text that a connection or a database cannot hold is refused by name, or converted."""
+"""Text comes and goes in UTF-8; a database or a connection of another encoding is refused."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
+import pgqpy
 from pgqpy import Client
-from pgqpy.errors import ConnectionFailed, InvalidArgument, InvalidEvent
+from pgqpy.client import connect_as_tool
+from pgqpy.errors import ConnectionFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from tests.support.servers import Server
 
 
-NOT_UTF8 = "select pgq.insert_event('orders', 'test', convert_from('\\x41ff'::bytea, 'SQL_ASCII'))"
+@pytest.fixture
+def latin1_dsn(server: Server) -> Iterator[str]:
+    name = "pgqpy_latin1"
+    with psycopg.connect(server.dsn(), autocommit=True) as admin:
+        admin.execute(f"create database {name} encoding 'LATIN1' locale 'C' template template0")
+        try:
+            yield server.dsn(name)
+        finally:
+            admin.execute(f"drop database {name} with (force)")
 
 
-def refused(caught: pytest.ExceptionInfo[Any], encoding: str, character: str) -> None:
-    message = str(caught.value)
-    assert f"{character!r} (U+{ord(character):04X})" in message
-    assert f"the encoding {encoding} of this database lacks" in message
+def test_a_database_of_another_encoding_is_refused(latin1_dsn: str) -> None:
+    for connect in (pgqpy.connect, connect_as_tool):
+        with pytest.raises(ConnectionFailed, match="LATIN1: move the queue to a database in UTF8"):
+            connect(latin1_dsn)
+    rider = Client(psycopg.connect(latin1_dsn))
+    with pytest.raises(ConnectionFailed, match="encoding of this database is LATIN1"):
+        rider.get_queue_info()
+    rider.connection.close()
 
 
-def test_what_the_connection_lacks_is_named_with_its_encoding(
-    queue: Client, connect: Callable[..., Any]
+@pytest.mark.parametrize("encoding", ["latin1", "sql_ascii"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda rider, _batch: rider.next_batch("orders", "billing"),
+        lambda rider, batch: list(rider.get_batch_events(batch)),
+        lambda rider, _batch: rider.insert_events("orders", [("t", "d")]),
+        lambda rider, _batch: rider.receive("orders", "c"),
+    ],
+    ids=["call", "read", "load", "receive"],
+)
+def test_a_connection_of_another_encoding_is_refused_with_what_to_set(
+    queue: Client, connect: Callable[..., Any], encoding: str, call: Callable[..., Any]
 ) -> None:
-    rider = Client(connect(client_encoding="latin1"))
-    with pytest.raises(
-        InvalidEvent, match="client_encoding LATIN1 lacks: set client_enc"
-    ) as caught:
-        rider.insert_event("orders", "test", "€")
-    assert caught.value.field == "data"
     queue.insert_event("orders", "test", "€")
     queue.tick_queue("orders")
-    batch = rider.next_batch("orders", "billing")
-    assert batch is not None
-    ticks = ("orders", batch.prev_tick_id, batch.tick_id)
-    for fetch_size in (1000, 1):
-        with pytest.raises(ConnectionFailed, match="set client_encoding to 'UTF8'") as wrong:
-            list(rider.get_batch_events(batch, fetch_size=fetch_size))
-        assert wrong.value.batch_id == batch.id
-        with pytest.raises(ConnectionFailed, match="set client_encoding to 'UTF8'") as wrong:
-            list(rider.get_tick_events(*ticks, fetch_size=fetch_size))
-        assert wrong.value.queue == "orders"
-    with pytest.raises(InvalidArgument, match="client_encoding LATIN1 lacks") as refused:
-        list(rider.get_tick_events("€", 1, 2))
-    assert refused.value.parameter == "queue"
-
-
-def test_message_that_the_connection_lacks_is_not_leased_and_its_encoding_is_named(
-    queue: Client, connect: Callable[..., Any]
-) -> None:
-    rider = Client(connect(client_encoding="latin1"))
-    queue.register_consumer("orders", "mails")
-    queue.insert_event("orders", "test", "€")
-    queue.tick_queue("orders")
-    with pytest.raises(ConnectionFailed, match="set client_encoding to 'UTF8'") as wrong:
-        rider.receive("orders", "mails", wait=0)
-    assert (wrong.value.queue, wrong.value.consumer) == ("orders", "mails")
-    with pytest.raises(InvalidArgument, match="client_encoding LATIN1 lacks") as refused:
-        rider.receive("€", "mails", wait=0)
-    assert refused.value.parameter == "queue"
-    (message,) = queue.receive("orders", "mails", wait=0)
-    assert (message.event.data, message.attempt) == ("€", 1)
-
-
-def test_a_connection_that_returns_bytes_is_refused_with_what_to_set(
-    queue: Client, connect: Callable[..., Any]
-) -> None:
-    rider = Client(connect(client_encoding="sql_ascii"))
-    for call in (
-        lambda: rider.next_batch("orders", "billing"),
-        lambda: rider.receive("orders", "c"),
-    ):
-        with pytest.raises(ConnectionFailed, match="set client_encoding to 'UTF8'"):
-            call()
+    batch = queue.next_batch("orders", "billing")
+    rider = Client(connect(client_encoding=encoding))
+    with pytest.raises(ConnectionFailed, match=r"client_encoding is .*: set it to 'UTF8'"):
+        call(rider, batch)
     rider.connection.execute("set client_encoding to 'UTF8'")
-    assert rider.next_batch("orders", "billing") is None
+    assert rider.next_batch("orders", "billing") == batch

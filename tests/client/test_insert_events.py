@@ -228,27 +228,3 @@ def test_load_of_any_size_passes_through_a_small_buffer(queue: pgqpy.Client) -> 
     finally:
         tracemalloc.stop()
     assert peak < 4_000_000
-
-
-def test_loads_in_a_database_of_another_encoding(server: Any) -> None:
-    with psycopg.connect(server.dsn(), autocommit=True) as admin:
-        admin.execute(
-            "create database pgqpy_latin1 encoding 'LATIN1' locale 'C' template template0"
-        )
-    try:
-        from pgqpy.install import install
-
-        with psycopg.connect(server.dsn("pgqpy_latin1"), autocommit=True) as connection:
-            install(connection)
-        with pgqpy.connect(server.dsn("pgqpy_latin1")) as client:
-            client.create_queue("orders")
-            client.register_consumer("orders", "billing")
-            client.insert_event("orders", "t", "é")
-            client.insert_events("orders", [("t", "é")])
-            client.tick_queue("orders")
-            batch = client.next_batch("orders", "billing")
-            assert batch is not None
-            assert [event.data for event in client.get_batch_events(batch)] == ["é", "é"]
-    finally:
-        with psycopg.connect(server.dsn(), autocommit=True) as admin:
-            admin.execute("drop database pgqpy_latin1 with (force)")

@@ -1,4 +1,4 @@
-"""An event that PostgreSQL cannot send ends reading with its id: a new connection is no help.
+"""An event that PostgreSQL cannot send ends reading: a new connection is no help.
 
 A row of more than 1 GB does not fit into a message. The server keeps such an event compressed.
 """
@@ -83,9 +83,8 @@ def test_an_event_that_is_too_large_ends_run_until_it_is_deleted(
 
     event_id = insert_large(queue)
     maker = Maker(large_dsn, asynchronous=asynchronous)
-    with pytest.raises(InvalidEvent, match="is too large to be sent") as caught:
+    with pytest.raises(InvalidEvent, match="is too large to be sent"):
         maker.start(handler, **settings).join()
-    assert caught.value.event_id == event_id
     delete(queue, event_id)
     running = maker.start(handler, **settings)
     queue.wait_until_finished()
@@ -99,7 +98,7 @@ def test_an_event_that_is_too_large_ends_run_until_it_is_deleted(
     [(1000, False, []), (1, False, ["before"]), (1, True, [])],
     ids=["select", "cursor", "pages"],
 )
-def test_an_event_that_is_too_large_is_named_by_its_id(
+def test_an_event_that_is_too_large_can_be_deleted_and_the_others_be_read(
     queue: Queue, fetch_size: int, pages: bool, before: list[str]
 ) -> None:
     seen = []
@@ -111,9 +110,7 @@ def test_an_event_that_is_too_large_is_named_by_its_id(
         for event in queue.client.get_batch_events(batch, fetch_size=fetch_size):
             seen.append(event.data)  # noqa: PERF401  # those before the error count too
     assert seen == before
-    assert (caught.value.event_id, caught.value.batch_id) == (event_id, batch.id)
-    text = f"event {event_id} of batch {batch.id} is too large to be sent: its fields have {{}} oct"
-    assert text.format(2 * SIZE + len("test")) in str(caught.value)
+    assert caught.value.batch_id == batch.id
     delete(queue, event_id)
     read = queue.client.get_batch_events(batch, fetch_size=fetch_size)
     assert [event.data for event in read] == ["before", "after"]

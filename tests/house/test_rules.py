@@ -29,7 +29,6 @@ SHORT = {
     "pgqpy/cli/delayed_events.py": "not merged into its caller yet",
     "pgqpy/client/_async/cancel.py": "not merged into its caller yet",
     "pgqpy/client/list_dumper.py": "not merged into its caller yet",
-    "pgqpy/cluster_names.py": "not merged into its caller yet",
     "pgqpy/dashboard/packages.py": "not merged into its caller yet",
     "pgqpy/dashboard/pages/changes.py": "not merged into its caller yet",
     "pgqpy/dashboard/pages/cron.py": "not merged into its caller yet",
@@ -154,7 +153,7 @@ def test_calls_of_the_client_note_their_block_before_they_wait_for_the_lock() ->
         name.name for name in files("pgqpy/client/_async/*.py") if lock.search(_text(str(name)))
     }
     # receive() is refused in its own block, and waits for those of others; the others do the same.
-    assert found == {"messages.py", "base.py", "cursors.py", "find_unreadable.py", "runner.py"}
+    assert found == {"messages.py", "base.py", "cursors.py", "reading.py", "runner.py"}
 
 
 def test_the_tree_is_mapped_in_the_readme() -> None:

@@ -15,7 +15,7 @@ from pgqpy.install import install
 from tests.support.databases import new_database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tests.support.servers import Server
 
@@ -70,31 +70,6 @@ def forged_database(server: Server) -> Iterator[str]:
             install(own)
             own.execute(FORGE)
         yield server.dsn(name)
-
-
-@contextmanager
-def schema_swapped_later(server: Server, dsn: str) -> Iterator[Callable[[], None]]:
-    """Yield a function: it drops our schema, and the forger's has its name at the same moment."""
-    with forger(server) as role, psycopg.connect(dsn, autocommit=True) as admin:
-        database = sql.Identifier(admin.info.dbname)
-        grant = sql.SQL("grant create on database {} to {}")
-        admin.execute(grant.format(database, sql.Identifier(role)))
-        admin.execute("alter schema pgq rename to ours; alter schema pgq_coop rename to ours_coop")
-        with psycopg.connect(dsn, user=role, autocommit=True) as own:
-            install(own)
-            own.execute(FORGE)
-            own.execute("alter schema pgq rename to forged; drop schema pgq_coop cascade")
-        admin.execute("alter schema ours rename to pgq; alter schema ours_coop rename to pgq_coop")
-
-        def swap() -> None:
-            with admin.transaction():
-                admin.execute("drop schema pgq, pgq_coop cascade")
-                admin.execute("alter schema forged rename to pgq")
-
-        try:
-            yield swap
-        finally:
-            admin.execute(sql.SQL("drop owned by {} cascade").format(sql.Identifier(role)))
 
 
 def trapped(connection: psycopg.Connection[Any]) -> int:

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pgqpy.consumers.connection_errors import TRANSACTION_ENDED
-from pgqpy.errors import PgqError, WrongTransaction
+from pgqpy.errors import InvalidEvent, PgqError, WrongTransaction
 from pgqpy.sqlstates import BY_SQLSTATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CLASSES: dict[str, type[PgqError]] = {**BY_SQLSTATE, TRANSACTION_ENDED: WrongTransaction}
+CLASSES: dict[str, type[PgqError]] = {
+    **BY_SQLSTATE,
+    TRANSACTION_ENDED: WrongTransaction,
+    "54000": InvalidEvent,
+}
 
 
 @contextmanager

@@ -14,20 +14,17 @@ import pytest
 
 import pgqpy
 from pgqpy import install
-from pgqpy.errors import ConnectionFailed, SchemaRefused
+from pgqpy.errors import ConnectionFailed
 from pgqpy.records import DelayedMoves
-from pgqpy.ticker import logs, session
+from pgqpy.ticker import logs
 from pgqpy.ticker.health import Health
 from pgqpy.ticker.logs import Report
 from pgqpy.ticker.maintenance import FULL
 from pgqpy.ticker.metrics import TickerMetrics
 from pgqpy.ticker.mover import Mover
-from pgqpy.ticker.periodic import Duty
 from pgqpy.ticker.session import Database, Sessions, Timing
 from pgqpy.ticker.settings import TickerSettings
-from pgqpy.ticker.standby import Standby
 from tests.support.crash import kill_server
-from tests.support.forged import schema_swapped_later, trapped
 from tests.support.waiting import eventually
 
 SLOW = {"retry_period": 600.0}  # seconds: nothing is found because of the period
@@ -96,29 +93,6 @@ def mover_of(dsn, **wanted):
     report = Report("shop", logs.make_logger(settings), TickerMetrics())
     health = Health("shop", role="active")
     return Mover(Database(dsn, settings, health, report, sessions, Event())), sessions
-
-
-def test_nothing_of_a_schema_that_another_role_put_in_place_is_called(
-    server, dsn, client, queue, connection
-):
-    with schema_swapped_later(server, dsn) as swap:
-        mover, sessions = mover_of(dsn)
-        raw = Duty("raw", lambda duty: duty.connection.execute(QUEUES), 1.0, mover._database)
-        with session.open_client(dsn, any_owner=True) as opened:
-            session.check_database(opened)
-            standby = Standby(opened, mover._database)
-            mover.duty()
-            raw()
-            assert not mover._has_news()
-            assert standby._problem() is None
-            swap()
-            assert mover._has_news()  # what the round reports
-            mover.duty()
-            raw()
-            with pytest.raises(SchemaRefused):
-                standby._problem()
-        assert trapped(connection) == 0
-        sessions.close()
 
 
 def test_tick_without_a_new_delayed_event_is_no_news(dsn, client, queue):

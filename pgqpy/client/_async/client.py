@@ -89,7 +89,7 @@ async def connect_as_tool_async(
     `defaults` are for libpq, where the DSN has none: `fallback_application_name`. The rest, and
     the errors, are those of `open_session_async`.
     """
-    connection, guard = await open_session_async(
+    connection = await open_session_async(
         dsn,
         settings,
         kind=AsyncConnection,
@@ -97,9 +97,7 @@ async def connect_as_tool_async(
         any_owner=any_owner,
         any_session=any_session,
     )
-    client = _owning_client(connection, calls.PAYLOAD_LIMIT)
-    client.runner.guard = guard
-    return client
+    return _owning_client(connection, calls.PAYLOAD_LIMIT)
 
 
 def _owning_client(

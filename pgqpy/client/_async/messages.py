@@ -5,12 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from psycopg.errors import CharacterNotInRepertoire
 from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
-from pgqpy.client import encodings
-from pgqpy.client._async import find_unreadable
 from pgqpy.client._async.base import AsyncBase
 from pgqpy.client.listening import woken_by_ticks
 from pgqpy.client.waiting import AsyncBell
@@ -66,9 +63,7 @@ class AsyncReceiving(AsyncBase):
                 more connection to the database, which tells them of ticks.
 
         Raises QueueNotFound, WrongMode for a consumer that is plain, ConsumerNotFound if it was
-        unregistered since the first call, and PgqError (PQ022) if 1,000 leases are open. Raises
-        ConnectionFailed, or InvalidEvent with the event's id, for texts that are not to be had:
-        nothing is leased.
+        unregistered since the first call, and PgqError (PQ022) if 1,000 leases are open.
 
             for message in client.receive("orders", "billing"):
                 print(message.event.json())
@@ -101,11 +96,7 @@ class AsyncReceiving(AsyncBase):
         async with self.runner.exclusive:
             if self._occupied():
                 return []
-            try:
-                return await self.runner.run(call)
-            except CharacterNotInRepertoire as exc:
-                events = calls.messages.leased_by(call)
-                raise await find_unreadable.find_leased(self.runner, events) from exc
+            return await self.runner.run(call)
 
     async def done(self, messages: Iterable[AsyncMessage]) -> None:
         """Finish several messages in one round trip: each as its own `done()` does.
@@ -185,9 +176,7 @@ class AsyncMessage:
         Raises as `done`.
         """
         dead = [(self.event, reason)]
-        ascii_only = not encodings.holds_everything(self._runner.connection)
-        call = calls.dead_events.event_dead(self.batch_id, dead, ascii_only=ascii_only)
-        await self._finish_after(call)
+        await self._finish_after(calls.dead_events.event_dead(self.batch_id, dead))
 
     async def extend(self, seconds: Interval) -> None:
         """Let the lease of this message, and of those received with it, end so long from now.

@@ -6,15 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
 from psycopg import Rollback
-from psycopg.errors import UntranslatableCharacter
 from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
 from pgqpy.calls.arrays import Piece
-from pgqpy.client import encodings
 from pgqpy.client._async.base import AsyncBase
 from pgqpy.client._async.transactions import close, inner_transaction
 from pgqpy.client._iterables import in_lists_async
+from pgqpy.client.dsn import check_encoding
 from pgqpy.sqlstates import translated
 
 if TYPE_CHECKING:
@@ -268,32 +267,24 @@ class AsyncProducing(AsyncBase):
         table = await self.runner.run(calls.produce.table_to_load(queue))
         statement = calls.bulk.copy_into(table)
         raised: list[Exception] = []  # by the iterable: it may talk to a database too
-        load = encodings.LoadCheck(self.connection)
+        check_encoding(self.connection)
         try:
             with translated("current_event_table", {"queue": queue}, ignored=raised):
                 async with self.runner.cursor() as cursor, cursor.copy(statement) as copy:
                     with self.runner.exclusive.copying():
-                        return await self._write(copy, in_lists_async(events, raised), load)
-        except UntranslatableCharacter as exc:
-            if any(exc is each for each in raised):
-                raise
-            raise load.error(queue) from exc
+                        return await self._write(copy, in_lists_async(events, raised))
         except BaseException:
             # Cancelled while psycopg began COPY or ended it: the connection would stay in it.
             if self.runner.status() == TransactionStatus.ACTIVE:
                 close(self.connection)
             raise
 
-    async def _write(
-        self, copy: AsyncCopy, events: AsyncIterator[list[object]], load: encodings.LoadCheck
-    ) -> int:
+    async def _write(self, copy: AsyncCopy, events: AsyncIterator[list[object]]) -> int:
         count = 0
         buffer = bytearray()
         async for some in events:
             limit, default = self._payload_limit, self._json_default
             for lines in calls.bulk.lines(some, count, limit, default):
-                if load.needed:
-                    load.check(lines)
                 buffer += lines
                 if len(buffer) >= calls.bulk.BUFFER:
                     await copy.write(bytes(buffer))

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING
 
 from psycopg import AsyncCursor
-from psycopg.errors import CharacterNotInRepertoire, ProgramLimitExceeded, UntranslatableCharacter
+from psycopg.errors import ProgramLimitExceeded
 
 from pgqpy import calls
-from pgqpy.client import encodings
-from pgqpy.client._async import find_unreadable
 from pgqpy.client._async.runner import AsyncCallRunner, rows_of
 from pgqpy.client._async.transactions import inner_transaction
 from pgqpy.client._rows import UtcLoader, event_row, to_event
+from pgqpy.client.dsn import check_encoding
 from pgqpy.errors import InvalidEvent
 from pgqpy.records import Batch
 from pgqpy.sqlstates import translated
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Iterator
 
     from psycopg.abc import Params
 
@@ -27,7 +26,10 @@ if TYPE_CHECKING:
     from pgqpy.calls.read import EventSet, Statement
     from pgqpy.records import Event
 
-UNREADABLE = (CharacterNotInRepertoire, ProgramLimitExceeded)
+TOO_LARGE = (
+    "an event of {} is too large to be sent ({}): find it by the octet_length of its fields, and "
+    "delete it from the queue's table"
+)
 
 
 class AsyncEventReader(AsyncCallRunner):
@@ -82,23 +84,15 @@ class AsyncEventReader(AsyncCallRunner):
     ) -> list[Event]:
         """Run a statement that reads some of these events; an empty list if it returns no rows."""
         origin = self.origin()
-        try:
-            async with self.exclusive, self.settled():
-                self.refuse_after_block(origin)
-                with translated(events.function, events.error_data):
-                    return await self._fetch(query, params, prepare=prepare)
-        except (UnicodeEncodeError, UntranslatableCharacter) as exc:
-            raise encodings.not_carried(events, exc, self.connection) from exc
-        except UNREADABLE as exc:
-            found = await find_unreadable.find(self, events, exc.sqlstate)
-            if found is None:
-                raise
-            raise found from exc
+        async with self.exclusive, self.settled():
+            self.refuse_after_block(origin)
+            with _explained(events):
+                return await self._fetch(query, params, prepare=prepare)
 
     async def _fetch(
         self, query: Statement, params: Params | None, *, prepare: bool | None
     ) -> list[Event]:
-        encodings.check(self.connection)
+        check_encoding(self.connection)
         async with AsyncCursor(self.connection, row_factory=event_row) as cursor:
             cursor.adapters.register_loader("timestamptz", UtcLoader)
             await cursor.execute(query, params, binary=True, prepare=prepare)
@@ -107,16 +101,10 @@ class AsyncEventReader(AsyncCallRunner):
     async def hold_cursor(self, events: EventSet, batch_id: int, name: str) -> None:
         """Open a cursor WITH HOLD over a batch, outside a transaction."""
         await self.close_left_open()
-        try:
-            with translated(events.function, events.error_data):
-                async with inner_transaction(self.connection), self.cursor() as cursor:
-                    query = await _query_of_batch(cursor, batch_id)
-                    await cursor.execute(calls.read.declare_held(name, query), prepare=False)
-        except ProgramLimitExceeded as exc:  # the rows are copied, and those copies have a limit
-            found = await find_unreadable.find(self, events, exc.sqlstate)
-            if found is None:
-                raise
-            raise found from exc
+        with _explained(events):
+            async with inner_transaction(self.connection), self.cursor() as cursor:
+                query = await _query_of_batch(cursor, batch_id)
+                await cursor.execute(calls.read.declare_held(name, query), prepare=False)
 
     async def read_pages(
         self, events: EventSet, batch_id: int, size: int
@@ -127,18 +115,14 @@ class AsyncEventReader(AsyncCallRunner):
         """
         after, limit = calls.read.NO_ID, size + 1
         while True:
-            try:
-                with translated(events.function, events.error_data):
-                    async with (
-                        self.exclusive,
-                        inner_transaction(self.connection),
-                        self.cursor() as cursor,
-                    ):
-                        query = await _query_of_batch(cursor, batch_id)
-                        some = await self.read(events, calls.read.page(query, after, limit))
-            except InvalidEvent as error:
-                found = await find_unreadable.find(self, events, error.sqlstate)
-                raise found or error from error
+            with _explained(events):
+                async with (
+                    self.exclusive,
+                    inner_transaction(self.connection),
+                    self.cursor() as cursor,
+                ):
+                    query = await _query_of_batch(cursor, batch_id)
+                    some = await self.read(events, calls.read.page(query, after, limit))
             if len(some) < limit:
                 if some:
                     yield some
@@ -172,6 +156,17 @@ class AsyncEventReader(AsyncCallRunner):
         finally:
             if is_open:
                 await self.abandon_cursor(name, held=held)
+
+
+@contextmanager
+def _explained(events: EventSet) -> Iterator[None]:
+    """Raise a PgqError for an error of reading these events: also if a row has more than 1 GB."""
+    try:
+        with translated(events.function, events.error_data):
+            yield
+    except ProgramLimitExceeded as exc:
+        text = TOO_LARGE.format(events.name, exc.diag.message_primary)
+        raise InvalidEvent(text, **events.error_data, sqlstate=exc.sqlstate) from exc
 
 
 async def _query_of_batch(cursor: AsyncCursor[Row], batch_id: int) -> str:

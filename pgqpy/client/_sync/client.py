@@ -89,7 +89,7 @@ def connect_as_tool(
     `defaults` are for libpq, where the DSN has none: `fallback_application_name`. The rest, and
     the errors, are those of `open_session`.
     """
-    connection, guard = open_session(
+    connection = open_session(
         dsn,
         settings,
         kind=Connection,
@@ -97,9 +97,7 @@ def connect_as_tool(
         any_owner=any_owner,
         any_session=any_session,
     )
-    client = _owning_client(connection, calls.PAYLOAD_LIMIT)
-    client.runner.guard = guard
-    return client
+    return _owning_client(connection, calls.PAYLOAD_LIMIT)
 
 
 def _owning_client(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pgqpy import calls
 from pgqpy.calls.dead_events import matching
-from pgqpy.client import encodings
 from pgqpy.client._sync.base import Base
 from pgqpy.errors import BatchLost
 
@@ -202,14 +201,12 @@ class Consuming(Base):
         """Give up events of an open batch: they are kept, but not delivered again.
 
         `dead` are pairs of an event and the reason: a text, of which 1,000 characters are kept, or
-        an exception, whose class, text and traceback are kept. Characters that the database cannot
-        hold are escaped. Returns the number of new dead events.
+        an exception, whose class, text and traceback are kept. Returns the number of new dead
+        events.
 
         Raises BatchLost, NotFound.
         """
-        ascii_only = not encodings.holds_everything(self.runner.connection)
-        call = calls.dead_events.event_dead(batch, dead, ascii_only=ascii_only)
-        return self.runner.run(call)
+        return self.runner.run(calls.dead_events.event_dead(batch, dead))
 
     def get_dead_events(
         self,

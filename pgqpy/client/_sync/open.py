@@ -8,11 +8,9 @@ import psycopg
 from psycopg import Connection, sql
 from psycopg.errors import LockNotAvailable
 
-from pgqpy.client.dsn import connect_parameters, connection_failed
-from pgqpy.client.schema_guard import SchemaGuard
-from pgqpy.client.schema_owner import SCHEMA_AND_UNTRUSTED
+from pgqpy.client.dsn import check_encoding, connect_parameters, connection_failed
+from pgqpy.client.schema_owner import SCHEMA_AND_UNTRUSTED, check_owner
 from pgqpy.client.session_settings import ISOLATION, READ_COMMITTED, set_query
-from pgqpy.cluster_names import read_any_name
 from pgqpy.errors import ConnectionFailed
 
 if TYPE_CHECKING:
@@ -45,10 +43,8 @@ def open_session(
     defaults: Mapping[str, Any] | None = None,
     any_owner: bool = False,
     any_session: bool = False,
-) -> tuple[AnyAsyncConnection, SchemaGuard | None]:
+) -> AnyAsyncConnection:
     """Connect for pgqpy's own SQL, in autocommit; set and check the session in one round trip.
-
-    Returns the connection, and the guard for the runner of its client: None with `any_owner`.
 
     Args:
         dsn: the connection string; it overrides `defaults`.
@@ -71,7 +67,7 @@ def open_session(
         owners = "" if any_owner else SCHEMA_AND_UNTRUSTED
         # A pooler makes up process ids: then only the answer tells the one of the server's session.
         while True:
-            pid, guard = _set_up(connection, settings, expected, owners)
+            pid = _set_up(connection, settings, expected, owners)
             if pid == expected:
                 break
             if any_session:
@@ -82,7 +78,7 @@ def open_session(
     except BaseException:
         Connection.close(connection)  # that of a consumer is for its handlers: it raises
         raise
-    return connection, guard
+    return connection
 
 
 def open_for_application(dsn: str, parameters: Mapping[str, Any]) -> Connection[Any]:
@@ -107,17 +103,23 @@ def _connect(
     dsn: str, kind: type[AnyAsyncConnection], keywords: dict[str, Any]
 ) -> AnyAsyncConnection:
     try:
-        return kind.connect(dsn, autocommit=True, **keywords)
+        connection = kind.connect(dsn, autocommit=True, **keywords)
     except (psycopg.OperationalError, psycopg.ProgrammingError, UnicodeError) as exc:
         raise connection_failed(exc, dsn) from exc
+    try:
+        check_encoding(connection)
+    except ConnectionFailed:
+        Connection.close(connection)  # as above
+        raise
+    return connection
 
 
 def _set_up(
     connection: Connection[Any], settings: Mapping[str, str], pid: int, owners: str
-) -> tuple[int, SchemaGuard | None]:
-    """Make the settings if the server's session has this process id; return its id and the guard.
+) -> int:
+    """Make the settings if the server's session has this process id; return its id.
 
-    `owners` is SCHEMA_AND_UNTRUSTED, or empty: then there is no guard. Raises SchemaMissing,
+    `owners` is SCHEMA_AND_UNTRUSTED, or empty: then no owner is checked. Raises SchemaMissing,
     SchemaRefused.
     """
     query = set_query(settings, connection.info.server_version, pid)
@@ -126,7 +128,7 @@ def _set_up(
     timeout = f"set local lock_timeout = '{LOCK_TIMEOUT}'"
     text = f"begin isolation level read committed; {timeout}; {query}; {owners}; commit"
     try:
-        cursor = read_any_name(connection.cursor())
+        cursor = connection.cursor()
         cursor.execute(text.encode(), prepare=False)
     except LockNotAvailable as exc:
         raise ConnectionFailed(CATALOGUE_LOCKED) from exc
@@ -134,8 +136,9 @@ def _set_up(
     cursor.nextset()
     row = cursor.fetchone()
     cursor.nextset()
-    guard = SchemaGuard(cursor.fetchone()) if owners else None
-    return int(row[-1]) if row else 0, guard
+    if owners:
+        check_owner(cursor.fetchone())
+    return int(row[-1]) if row else 0
 
 
 def _refuse_shared(

@@ -6,15 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
 from psycopg import Rollback
-from psycopg.errors import UntranslatableCharacter
 from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
 from pgqpy.calls.arrays import Piece
-from pgqpy.client import encodings
 from pgqpy.client._sync.base import Base
 from pgqpy.client._sync.transactions import close, inner_transaction
 from pgqpy.client._iterables import in_lists
+from pgqpy.client.dsn import check_encoding
 from pgqpy.sqlstates import translated
 
 if TYPE_CHECKING:
@@ -268,32 +267,24 @@ class Producing(Base):
         table = self.runner.run(calls.produce.table_to_load(queue))
         statement = calls.bulk.copy_into(table)
         raised: list[Exception] = []  # by the iterable: it may talk to a database too
-        load = encodings.LoadCheck(self.connection)
+        check_encoding(self.connection)
         try:
             with translated("current_event_table", {"queue": queue}, ignored=raised):
                 with self.runner.cursor() as cursor, cursor.copy(statement) as copy:
                     with self.runner.exclusive.copying():
-                        return self._write(copy, in_lists(events, raised), load)
-        except UntranslatableCharacter as exc:
-            if any(exc is each for each in raised):
-                raise
-            raise load.error(queue) from exc
+                        return self._write(copy, in_lists(events, raised))
         except BaseException:
             # Cancelled while psycopg began COPY or ended it: the connection would stay in it.
             if self.runner.status() == TransactionStatus.ACTIVE:
                 close(self.connection)
             raise
 
-    def _write(
-        self, copy: Copy, events: Iterator[list[object]], load: encodings.LoadCheck
-    ) -> int:
+    def _write(self, copy: Copy, events: Iterator[list[object]]) -> int:
         count = 0
         buffer = bytearray()
         for some in events:
             limit, default = self._payload_limit, self._json_default
             for lines in calls.bulk.lines(some, count, limit, default):
-                if load.needed:
-                    load.check(lines)
                 buffer += lines
                 if len(buffer) >= calls.bulk.BUFFER:
                     copy.write(bytes(buffer))

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg import Cursor
-from psycopg.errors import CharacterNotInRepertoire, ProgramLimitExceeded, UntranslatableCharacter
+from psycopg.errors import CharacterNotInRepertoire, ProgramLimitExceeded
 from psycopg.pq import TransactionStatus
 
 from pgqpy import calls, errors
-from pgqpy.client import encodings
 from pgqpy.client._sync.cursors import Cursors, CallOrigin
 from pgqpy.client._sync.transactions import close, inner_transaction
 from pgqpy.client._rows import bounded, failed_call
+from pgqpy.client.dsn import check_encoding
 from pgqpy.client.list_dumper import NullSafeListDumper
-from pgqpy.client.schema_guard import GUARD_FAILED, REPLACED
 from pgqpy.sqlstates import from_database
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
     from pgqpy.calls import Call, Row
-    from pgqpy.client.schema_guard import SchemaGuard
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -44,8 +42,6 @@ class CallRunner(Cursors):
         """Take the connection as it is."""
         super().__init__(connection)
         self.holds_cursors = True  # WITH HOLD; not behind a pooler that shares sessions
-        self.read_committed = True  # the session's default isolation; asked only beside a guard
-        self.guard: SchemaGuard | None = None  # of a session of ours
         self._is_extension: bool | None = None
 
     def run(self, call: Call[T]) -> T:
@@ -56,41 +52,33 @@ class CallRunner(Cursors):
     def run_all(self, *wanted: Call[Any]) -> list[Any]:
         """Send calls in one round trip and return their results.
 
-        In autocommit the calls are one transaction. SchemaRefused: nothing was called.
+        In autocommit the calls are one transaction.
         """
         origin = self.origin()
         for call in wanted:
             if call.pgqpy_only:
                 self.require_pgqpy(call.function)
-        needs_lock = len(wanted) > 1 or self.guard or self._left_open or self.in_pipeline()
+        needs_lock = len(wanted) > 1 or self._left_open or self.in_pipeline()
         with self.exclusive if needs_lock else self.exclusive.turn, self.settled():
             return self._run_all(origin, *wanted)
 
     def _run_all(self, origin: CallOrigin, *wanted: Call[Any]) -> list[Any]:
-        encodings.check(self.connection)
+        check_encoding(self.connection)
         self.close_left_open()
-        guards = self._guards(wanted)
-        sent, first = (*guards, *wanted), len(guards)
-        cursors = [self._cursor_for(call) for call in sent]
+        cursors = [self._cursor_for(call) for call in wanted]
         try:
-            self._send(origin, sent, cursors, single=len(wanted) == 1)
+            self._send(origin, wanted, cursors)
             rows = [rows_of(cursor, tuple) for cursor in cursors]
-        except (UnicodeEncodeError, UntranslatableCharacter) as exc:
-            # The guard is no candidate, though it may have no result.
-            failed = failed_call(wanted, cursors[first:])
-            raise encodings.not_carried(failed, exc, self.connection) from exc
         except psycopg.Error as exc:
-            failed = failed_call(sent, cursors)
-            if failed in guards and isinstance(exc, GUARD_FAILED):
-                raise errors.SchemaRefused(REPLACED) from exc
+            failed = failed_call(wanted, cursors)
             data: dict[str, object] = {}
-            for call in (*sent, failed):
+            for call in (*wanted, failed):
                 data |= call.error_data
             found = from_database(exc, failed.function, data)
             if found is None:
                 raise
             raise found from exc
-        return [call.decode(each) for call, each in zip(wanted, rows[first:], strict=True)]
+        return [call.decode(each) for call, each in zip(wanted, rows, strict=True)]
 
     def _cursor_for(self, call: Call[Any]) -> Cursor[Row]:
         cursor = self.cursor()
@@ -98,25 +86,13 @@ class CallRunner(Cursors):
             cursor.adapters.register_dumper(list, NullSafeListDumper)
         return cursor
 
-    def _guards(self, wanted: Sequence[Call[Any]]) -> tuple[Call[None], ...]:
-        # In a failed transaction the server calls nothing. A guard would fail there, and psycopg
-        # would take the statements behind it for prepared, such as the rollback.
-        if self.guard is None or self.status() == TransactionStatus.INERROR:
-            return ()
-        return (self.guard.call,) if any("pgq." in call.sql for call in wanted) else ()
-
     def _send(
         self,
         origin: CallOrigin,
         wanted: Sequence[Call[Any]],
         cursors: Sequence[Cursor[Row]],
-        *,
-        single: bool,
     ) -> None:
-        # A commit at the end of a pipeline fails without a SQLSTATE. In READ COMMITTED it does not
-        # fail; where handlers chose SERIALIZABLE, several calls are inside their transaction, and a
-        # single call follows its guard without a pipeline.
-        if len(wanted) == 1 or (single and not self.read_committed and self.alone()):
+        if len(wanted) == 1:
             for call, cursor in zip(wanted, cursors, strict=True):
                 self.refuse_after_block(origin)
                 cursor.execute(call.sql, call.params, binary=True, prepare=call.prepare)
