@@ -11,7 +11,7 @@ import pytest
 from psycopg import Rollback
 
 import pgqpy
-from pgqpy import InvalidArgument, InvalidEvent, calls
+from pgqpy import InvalidEvent
 from pgqpy.client._async import messages
 from tests.support.gates import shut_gate
 from tests.support.waiting import eventually
@@ -88,7 +88,7 @@ async def test_tasks(
         assert client.runner.alone()
 
 
-@pytest.mark.parametrize("call", ["read", "read ticks", "stage"])
+@pytest.mark.parametrize("call", ["read", "read ticks"])
 async def test_a_call_beside_a_load_is_in_no_transaction(
     dsn: str, new_orders: str, client: pgqpy.Client, call: str
 ) -> None:
@@ -98,23 +98,15 @@ async def test_a_call_beside_a_load_is_in_no_transaction(
     batch = client.next_batch(new_orders, "billing")
     assert batch is not None
     async with await pgqpy.connect_async(dsn) as shared:
-
-        async def works() -> int:
-            if call != "stage":
-                return await read(shared, call, new_orders, batch)
-            with pytest.raises(InvalidArgument, match="no transaction to stage"):
-                await shared.call(calls.produce.open_stage(new_orders, "writer"))
-            return 0
-
         beside: list[asyncio.Task[int]] = []
 
         async def events() -> AsyncIterator[Any]:
-            beside.append(asyncio.create_task(works()))
+            beside.append(asyncio.create_task(read(shared, call, new_orders, batch)))
             await asyncio.wait(beside, timeout=0.1)
             yield "one", "1"
 
         assert await shared.insert_events(new_orders, events()) == 1
-        assert await beside[0] == (len(MANY) if call.startswith("read") else 0)
+        assert await beside[0] == len(MANY)
         assert shared.runner.alone()
 
 

@@ -125,12 +125,11 @@ def test_round_ends_while_events_come_due_all_the_time(dsn, client, queue, monke
     mover, sessions = mover_of(dsn)
     calls = []
 
-    def always_some(self, left_out=()):
+    def always_some(left_out):
         calls.append(left_out)
         return DelayedMoves(1999, timedelta(microseconds=-1), None)
 
-    monkeypatch.setattr(pgqpy.Client, "move_delayed_events", always_some)
-    monkeypatch.setattr(pgqpy.Client, "maint_retry_events", lambda self: 9999)
+    answer(monkeypatch, move_delayed_events=always_some, maint_retry_events=lambda: 9999)
     mover.duty()
     assert len(calls) == 1
     sessions.close()
@@ -140,14 +139,13 @@ def test_many_retried_events_hold_up_no_delayed_one(dsn, client, queue, monkeypa
     mover, sessions = mover_of(dsn)
     calls = []
 
-    def many_more(self):
+    def many_more():
         calls.append("retry")
         if len(calls) == 5:
             mover._database.stopping.set()
         return FULL
 
-    monkeypatch.setattr(pgqpy.Client, "move_delayed_events", none_delayed(calls))
-    monkeypatch.setattr(pgqpy.Client, "maint_retry_events", many_more)
+    answer(monkeypatch, move_delayed_events=none_delayed(calls), maint_retry_events=many_more)
     mover.duty()
     assert calls == ["retry", "delayed"] * 3
     sessions.close()
@@ -157,12 +155,11 @@ def test_retry_that_fails_holds_up_no_delayed_event(dsn, client, queue, monkeypa
     mover, sessions = mover_of(dsn)
     calls = []
 
-    def failing(self):
+    def failing():
         calls.append("retry")
         raise psycopg.errors.QueryCanceled
 
-    monkeypatch.setattr(pgqpy.Client, "move_delayed_events", none_delayed(calls))
-    monkeypatch.setattr(pgqpy.Client, "maint_retry_events", failing)
+    answer(monkeypatch, move_delayed_events=none_delayed(calls), maint_retry_events=failing)
     mover.duty()
     assert calls == ["retry", "delayed"]
     mover.duty()
@@ -171,10 +168,21 @@ def test_retry_that_fails_holds_up_no_delayed_event(dsn, client, queue, monkeypa
     sessions.close()
 
 
+def answer(monkeypatch, **functions):
+    """Have these functions answer calls by their names, given the parameters."""
+    send = pgqpy.Client.call
+
+    def answered(self, call):
+        function = functions.get(call.function)
+        return function(*call.params) if function else send(self, call)
+
+    monkeypatch.setattr(pgqpy.Client, "call", answered)
+
+
 def none_delayed(calls):
     """Return a move of delayed events that finds none, and notes that it was called."""
 
-    def move(self, left_out=()):
+    def move(_left_out):
         calls.append("delayed")
         return DelayedMoves(0, None, None)
 
