@@ -119,6 +119,24 @@ def test_retention_that_is_set_while_a_rotation_begins_holds(db: Database) -> No
     assert db.main.one("select array_agg(ev_data order by ev_id) from pgq.event_1") == [*"abc"]
 
 
+@pytest.mark.parametrize("consumers", [("c",), ()])
+def test_rotation_minds_the_ticks_and_consumers_of_its_own_queue_only(
+    db: Database, consumers: tuple[str, ...]
+) -> None:
+    db.queue("other", consumers=("slow",))
+    for _ in range(9):
+        db.main.insert("a", "other")
+        db.main.tick("other")
+    db.queue(consumers=consumers)
+    assert db.main.one("select pgq.tick_sees_table(2, 9, 0)") is False, "a tick of another queue"
+    for table in (1, 2, 0):
+        db.main.insert("a")
+        db.main.tick()
+        if consumers:
+            assert db.main.drain() == ["a"]
+        assert db.main.rotate() == table
+
+
 def test_retention_keeps_no_tick_that_every_consumer_and_rotation_passed(db: Database) -> None:
     db.queue(retention="1 minute")
     for data in "abcdef":

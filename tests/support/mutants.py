@@ -194,8 +194,9 @@ class Running(Job):
 def _words(mutant: dict[str, Any]) -> set[str]:
     """Return the beginnings of words that the name of a test of this mutant may have."""
     words = {word[:5] for word in re.findall("[a-z]{4,}", f"{mutant['file']} {mutant['name']}")}
-    is_lock = re.search(r"\block|^for ", mutant["name"])
-    return words | ({"waite", "meanw", "besid", "at_on", "befor", "snaps"} if is_lock else set())
+    if re.search(r"\block|^for ", mutant["name"]):
+        words |= {"waite", "meanw", "besid", "at_on", "befor"}
+    return words | ({"snaps"} if "isolation" in mutant["name"] else set())
 
 
 def _mentions(test: str, words: set[str]) -> int:
