@@ -12,8 +12,7 @@ import psycopg
 from pgqpy import calls
 from pgqpy.errors import InvalidArgument, PgqError
 from pgqpy.schedule import schedule
-from pgqpy.ticker.logs import sqlstate
-from pgqpy.ticker.maintenance import GONE
+from pgqpy.ticker.maintenance import GONE, sqlstate
 from pgqpy.ticker.tick import Backoff
 
 if TYPE_CHECKING:

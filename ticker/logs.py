@@ -12,6 +12,7 @@ import structlog
 
 from pgqpy.log_format import LEVELS, renderers
 from pgqpy.texts import printable
+from pgqpy.ticker.maintenance import sqlstate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
@@ -240,12 +241,6 @@ def remedy(exc: BaseException) -> str | None:
         if isinstance(error, psycopg.Error) and error.diag.message_hint:
             return error.diag.message_hint
     return REMEDIES.get(sqlstate(exc) or "")
-
-
-def sqlstate(exc: BaseException) -> str | None:
-    """Return the SQLSTATE of an error, or of the error of psycopg that caused it."""
-    code = getattr(exc, "sqlstate", None)
-    return code if isinstance(code, str) else getattr(exc.__cause__, "sqlstate", None)
 
 
 def brief(exc: BaseException) -> str:

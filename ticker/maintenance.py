@@ -11,7 +11,6 @@ from psycopg import sql
 
 from pgqpy import calls
 from pgqpy.errors import PgqError
-from pgqpy.ticker.logs import sqlstate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -139,3 +138,9 @@ def _current_table(client: Client, operation: MaintOperation) -> int | None:
 def _identifier(name: str) -> sql.Identifier:
     """Quote a name as quote_fqname does: at its first dot; without a dot the schema is public."""
     return sql.Identifier(*(name if "." in name else f"public.{name}").split(".", 1))
+
+
+def sqlstate(exc: BaseException) -> str | None:
+    """Return the SQLSTATE of an error, or of the error of psycopg that caused it."""
+    code = getattr(exc, "sqlstate", None)
+    return code if isinstance(code, str) else getattr(exc.__cause__, "sqlstate", None)

@@ -1,13 +1,11 @@
-"""The HTTP server of /healthz and /metrics, on one thread, with limits for clients."""
+"""The HTTP server of /healthz and /metrics."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
-from concurrent.futures import Future
-from contextlib import suppress
 from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +14,15 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pgqpy.texts import printable
 
 if TYPE_CHECKING:
-    from asyncio import StreamReader, StreamWriter
     from collections.abc import Callable
 
     from prometheus_client import CollectorRegistry
 
     HealthPage = Callable[[], tuple[int, dict[str, Any]]]  # the status, and the body for JSON
 
-CLIENT_TIMEOUT = 5.0  # seconds for a whole request and its response
-MAX_CLIENTS = 64  # at once; another one replaces the oldest
-MAX_REQUEST = 16 * 1024  # bytes, with headers
+CLIENT_TIMEOUT = 5.0  # seconds that a client may keep a thread waiting
+STOP_CHECK = 0.05  # seconds
+BACKLOG = 64  # clients that wait to be accepted
 
 
 class CannotListen(Exception):
@@ -33,11 +30,7 @@ class CannotListen(Exception):
 
 
 class Web:
-    """The HTTP server: start, stop. Stopping twice or before starting is safe.
-
-    With a thread for each client, as in http.server, slow clients could take any number of threads.
-    Here a client takes a socket and a buffer, and a new client replaces a slow one.
-    """
+    """The HTTP server: start, stop. Stopping twice or before starting is safe."""
 
     def __init__(
         self, host: str, port: int | None, *, health: HealthPage, registry: CollectorRegistry
@@ -47,8 +40,7 @@ class Web:
         self._port = port
         self._health = health
         self._registry = registry
-        self._stopped: Future[None] = Future()
-        self._clients: dict[StreamWriter, None] = {}  # the oldest first
+        self._server: ThreadingHTTPServer | None = None
 
     def start(self) -> str | None:
         """Listen and return host:port; return None without a port.
@@ -58,75 +50,59 @@ class Web:
         if self._port is None:
             return None
         listening = listen(self._host, self._port)
-        where = address(*listening.getsockname()[:2])
-        Thread(target=asyncio.run, args=(self._serve(listening),), name="http", daemon=True).start()
-        return where
+        where = listening.getsockname()[:2]
+        self._server = ThreadingHTTPServer(where, self._handler(), bind_and_activate=False)
+        self._server.socket.close()
+        self._server.socket = listening
+        serve = self._server.serve_forever
+        Thread(target=serve, args=(STOP_CHECK,), name="http", daemon=True).start()
+        return address(*where)
 
     def stop(self) -> None:
-        """Stop listening, and close the connections; does not wait for it."""
-        if not self._stopped.done():
-            self._stopped.set_result(None)
+        """Stop listening; does not wait for clients."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.shutdown()
+            server.socket.close()
 
-    async def _serve(self, listening: socket.socket) -> None:
-        server = await asyncio.start_server(self._client, sock=listening, limit=MAX_REQUEST)
-        await asyncio.wrap_future(self._stopped)
-        server.close()  # asyncio.run cancels the clients
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        page = self._page
 
-    async def _client(self, reader: StreamReader, writer: StreamWriter) -> None:
-        if len(self._clients) >= MAX_CLIENTS:
-            oldest = next(iter(self._clients))
-            del self._clients[oldest]
-            oldest.transport.abort()
-        self._clients[writer] = None
-        try:
-            # TimeoutError is asyncio's own, and no OSError, before Python 3.11.
-            with suppress(OSError, EOFError, asyncio.TimeoutError):
-                await asyncio.wait_for(self._respond(reader, writer), CLIENT_TIMEOUT)
-        finally:
-            self._clients.pop(writer, None)
-            writer.transport.abort()
+        class Handler(BaseHTTPRequestHandler):
+            timeout = CLIENT_TIMEOUT
+            server_version, sys_version = "pgqpy", ""
 
-    async def _respond(self, reader: StreamReader, writer: StreamWriter) -> None:
-        """Read one request, send the response, and close."""
-        try:
-            request = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.LimitOverrunError:
-            writer.write(response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
-        else:
-            writer.write(self._answer(request.partition(b"\r\n")[0]))
-        writer.close()
-        await writer.wait_closed()
+            def do_GET(self) -> None:  # http.server's name
+                status, kind, body = page(self.path.partition("?")[0])
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(body)
 
-    def _answer(self, line: bytes) -> bytes:
-        """Return the response to a request with this first line."""
-        match line.split(b" "):
-            case [(b"GET" | b"HEAD") as method, target, version] if version.startswith(b"HTTP/1."):
-                page = self._page(target.partition(b"?")[0])
-                return page if method == b"GET" else page[: page.index(b"\r\n\r\n") + 4]
-            case [_, _, version] if version.startswith(b"HTTP/1."):
-                return response(HTTPStatus.METHOD_NOT_ALLOWED)
-        return response(HTTPStatus.BAD_REQUEST)
+            do_HEAD = do_GET  # noqa: N815  # http.server's name
 
-    def _page(self, path: bytes) -> bytes:
-        if path == b"/healthz":
+            def log_message(self, *_: Any) -> None:
+                """Log nothing: probes come every few seconds."""
+
+            def handle(self) -> None:
+                """Answer one client. One that has gone is no error."""
+                try:
+                    super().handle()
+                except OSError:
+                    self.close_connection = True
+
+        return Handler
+
+    def _page(self, path: str) -> tuple[int, str, bytes]:
+        """Return the status, the content type and the body."""
+        if path == "/healthz":
             status, body = self._health()
-            return response(status, json.dumps(body).encode() + b"\n", "application/json")
-        if path == b"/metrics":
-            return response(HTTPStatus.OK, generate_latest(self._registry), CONTENT_TYPE_LATEST)
-        return response(HTTPStatus.NOT_FOUND, b"there are /healthz and /metrics\n")
-
-
-def response(status: int, body: bytes = b"", content_type: str = "text/plain") -> bytes:
-    """Return an HTTP response; without a body it contains the status in words."""
-    phrase = HTTPStatus(status).phrase
-    body = body or f"{phrase}\n".encode()
-    lines = (
-        f"HTTP/1.1 {status:d} {phrase}",
-        f"Content-Type: {content_type}",
-        f"Content-Length: {len(body)}",
-        "Connection: close",
-    )
-    return "\r\n".join((*lines, "", "")).encode() + body
+            return status, "application/json", json.dumps(body).encode() + b"\n"
+        if path == "/metrics":
+            return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self._registry)
+        return HTTPStatus.NOT_FOUND, "text/plain", b"there are /healthz and /metrics\n"
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -135,7 +111,7 @@ def listen(host: str, port: int) -> socket.socket:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, *_, where = found[0]
         both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-        return socket.create_server(where, family=family, dualstack_ipv6=both, backlog=MAX_CLIENTS)
+        return socket.create_server(where, family=family, dualstack_ipv6=both, backlog=BACKLOG)
     except UnicodeError as exc:
         raise CannotListen(f"cannot listen on {printable(host)!r}: that is no host name") from exc
     except OSError as exc:

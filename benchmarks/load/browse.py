@@ -17,7 +17,7 @@ from urllib.request import HTTPCookieProcessor, Request, build_opener
 import psutil
 
 from benchmarks.figures import verify
-from pgqpy.dashboard.passwords import make_entry
+from pgqpy.dashboard.access import make_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

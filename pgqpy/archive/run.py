@@ -10,9 +10,7 @@ from pgqpy import tick_ranges
 from pgqpy.archive.consumer import ArchiveConsumer, check_identity, check_position, register
 from pgqpy.archive.files import file_path, unfinished_files
 from pgqpy.archive.spool import write_range
-from pgqpy.consumers._sync.lock import RunningLock
-from pgqpy.consumers._sync.session import Session
-from pgqpy.consumers.waiting import Wakeup
+from pgqpy.consumers.for_tools import RunningLock, Session, Wakeup
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -40,7 +40,7 @@ def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
 
     The lag is the one that the dashboard shows.
     """
-    from pgqpy.watch.lag import shown_lag
+    from pgqpy.watch.snapshot import shown_lag
 
     try:
         counts = {row[:2]: row for row in client.call(calls.admin.get_consumer_counts())}

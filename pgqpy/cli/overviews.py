@@ -12,12 +12,11 @@ import click
 from pgqpy.cli.options import Target, connected, json_option, on_terminal
 from pgqpy.cli.output import say, show_row, show_rows
 from pgqpy.errors import ConnectionFailed, InvalidArgument
-from pgqpy.top.columns import QUEUES, SORTS, in_order, text
-from pgqpy.top.lines import headline, problem_lines
+from pgqpy.top.lines import QUEUES, SORTS, headline, in_order, problem_lines, text
 from pgqpy.watch import Count, Watcher
 
 if TYPE_CHECKING:
-    from pgqpy.top.columns import Sort
+    from pgqpy.top.lines import Sort
     from pgqpy.watch import Snapshot
 
 NO_SCREEN = ("", "dumb", "unknown")  # values of TERM
@@ -175,7 +174,7 @@ def dashboard(target: Target, /, new_login: str | None, role: str, **options: An
 
 def _login(name: str, role: str) -> str:
     """Return a line of the password file."""
-    from pgqpy.dashboard.passwords import make_entry
+    from pgqpy.dashboard.access import make_entry
 
     if on_terminal():
         text = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)

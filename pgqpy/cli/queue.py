@@ -124,7 +124,7 @@ def show(target: Target, name: str, *, as_json: bool) -> None:
 
     Example: pgqpy queue show orders
     """
-    from pgqpy.watch.lag import shown_lag
+    from pgqpy.watch.snapshot import shown_lag
 
     with target.client() as client:
         row = queries.queue_details(client, name)

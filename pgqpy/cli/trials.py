@@ -104,14 +104,6 @@ class Parser(click.ParamType):  # type: ignore[type-arg]  # it takes one since c
     "--park", is_flag=True, help="A failed event is parked, with the later ones of its key."
 )
 @click.option(
-    "--change-every",
-    type=Parser("duration"),
-    default="0",
-    show_default=True,
-    metavar="TIME",
-    help="Time between changes of the number of lanes, up to --lanes; 0: never.",
-)
-@click.option(
     "--concurrency",
     type=click.IntRange(1, 1000),
     default=1,

@@ -13,8 +13,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from pgqpy.dashboard.access import Login, PasswordAccess
+from pgqpy.dashboard.render import split_url
 from pgqpy.dashboard.sessions import TOKEN, Session, Sessions
-from pgqpy.dashboard.urls import split_url
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

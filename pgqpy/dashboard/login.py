@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import RedirectResponse
 
+from pgqpy.dashboard.access import check_password
 from pgqpy.dashboard.guard import cookie_path
-from pgqpy.dashboard.passwords import check_password
-from pgqpy.dashboard.urls import split_url
+from pgqpy.dashboard.render import split_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable

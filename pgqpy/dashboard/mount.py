@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pgqpy.dashboard.access import FunctionAccess
-from pgqpy.dashboard.packages import check_packages
+from pgqpy.errors import MissingExtra
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from pgqpy.dashboard.access import Decide
+
+NEEDED = ("starlette", "jinja2", "uvicorn", "itsdangerous")
+
+
+def check_packages() -> None:
+    """Raise MissingExtra unless the packages of the extra `dashboard` are installed."""
+    for package in NEEDED:
+        if find_spec(package) is None:
+            raise MissingExtra(f"{package} is needed: pip install 'pgqpy[dashboard]'")
 
 
 def dashboard(

@@ -1,23 +1,31 @@
-"""Pages as HTML: the templates, and the format of values in them."""
+"""Pages as HTML: the templates, and the format of values and URLs in them."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from urllib.parse import SplitResult, urlencode, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
 from pgqpy import __version__, texts
-from pgqpy.dashboard.urls import split_url
 from pgqpy.texts import duration, escaped, noun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from starlette.requests import Request
+
+
+def split_url(url: str) -> SplitResult:
+    """Split a URL into its parts; all are empty if it cannot be parsed, such as "http://["."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
+
 
 SECOND = timedelta(seconds=1)
 

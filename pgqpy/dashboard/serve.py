@@ -16,10 +16,10 @@ from pgqpy.dashboard.access import (
     LoopbackAccess,
     PasswordAccess,
     is_loopback,
+    parse_entries,
     parse_networks,
 )
 from pgqpy.dashboard.app import Dashboard, Options
-from pgqpy.dashboard.passwords import parse_entries
 from pgqpy.errors import InvalidArgument
 from pgqpy.ticker.web import address, listen
 

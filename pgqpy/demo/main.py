@@ -1,25 +1,66 @@
-"""The steps of the demo in order, and its exit code."""
+"""The steps of the demo in order, its dashboard, and its exit code."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import re
+import sys
+import time
+from contextlib import ExitStack, contextmanager
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 from pgqpy import connect
-from pgqpy.demo import pgbench
 from pgqpy.demo.balances import CONSUMER, QUEUE
-from pgqpy.demo.dashboard import dashboard, on_terminal, stay
-from pgqpy.demo.database import DemoDatabase, open_database
-from pgqpy.demo.scenario import play
-from pgqpy.demo.spark_step import LAKE, write_parquet
-from pgqpy.demo.verdict import Result, judge, judge_parquet
-from pgqpy.demo.view import print_result
-from pgqpy.sandbox.abort import ignore_signals, interruptible
+from pgqpy.demo.database import SCALE, DemoDatabase, make_tables, open_database
+from pgqpy.demo.scenario import LAKE, play, write_parquet
+from pgqpy.demo.verdict import Result, judge, judge_parquet, print_result
+from pgqpy.own_process import own_process
+from pgqpy.sandbox.processes import RunFailed, ignore_signals, interruptible
 from pgqpy.sandbox.view import open_view
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pgqpy.sandbox.processes import Child
     from pgqpy.sandbox.view import View
+
+START_TIMEOUT = 60  # seconds until it listens
+LOOK_INTERVAL = 0.1  # seconds
+DASHBOARD = own_process("pgqpy", "dashboard", "--host", "127.0.0.1", "--port", "0")
+ADDRESS = re.compile(r"^dashboard: (http://\S+/)$", re.MULTILINE)
+
+
+@contextmanager
+def dashboard(database: DemoDatabase, view: View) -> Iterator[Child]:
+    """Serve the dashboard of the demo's database during the block; say its URL."""
+    with database.start("dashboard", DASHBOARD) as child:
+        view.say(f"the dashboard: {_wait_for_url(child)}")
+        yield child
+
+
+def on_terminal() -> bool:
+    """Say whether somebody sees the output, and can press Ctrl-C."""
+    return sys.stdout.isatty() and sys.stderr.isatty()
+
+
+def stay(child: Child) -> None:
+    """Return at Ctrl-C, and if the dashboard ends."""
+    try:
+        while child.running:
+            time.sleep(LOOK_INTERVAL)
+    except KeyboardInterrupt:
+        return
+
+
+def _wait_for_url(child: Child) -> str:
+    deadline = time.monotonic() + START_TIMEOUT
+    while (found := ADDRESS.search(child.output())) is None:
+        child.check()
+        if time.monotonic() > deadline:
+            raise RunFailed(f"the dashboard did not start within {START_TIMEOUT} s")
+        time.sleep(LOOK_INTERVAL)
+    return found[1]
+
 
 FINE, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -79,8 +120,8 @@ def _run_steps(
     database: DemoDatabase, view: View, options: Options, beside: ExitStack | None
 ) -> Result:
     missing_for_spark = options.missing_for_spark
-    pgbench.make_tables(database)
-    scale = pgbench.SCALE
+    make_tables(database)
+    scale = SCALE
     view.say(f"pgbench made its tables: {scale} branches, {scale * 100_000:,} accounts")
     with connect(database.dsn) as client:
         client.connection.execute((files("pgqpy.demo") / "tables.sql").read_bytes())

@@ -1,4 +1,4 @@
-"""The demo's scenario: a ticker, a consumer with two workers, pgbench, a SIGKILL of a worker."""
+"""The demo's scenario: a ticker, two workers, pgbench, a SIGKILL, and Spark at its end."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import signal
 import time
 from collections import deque
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 from pgqpy.demo.balances import CONSUMER, QUEUE
-from pgqpy.demo.pgbench import transactions, workload
-from pgqpy.demo.view import Figures, describe
+from pgqpy.demo.database import transactions, workload
+from pgqpy.demo.verdict import BranchSums, Figures, Outcome, describe
 from pgqpy.own_process import own_process
-from pgqpy.sandbox.abort import RunFailed
+from pgqpy.sandbox.processes import RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +23,46 @@ if TYPE_CHECKING:
     from pgqpy.demo.database import DemoDatabase
     from pgqpy.sandbox.processes import Child
     from pgqpy.sandbox.view import View
+
+LAKE = "lake"  # the name of the pipeline's consumer and of its folder
+TIMEOUT = 240  # seconds; it takes 20 of them, and 60 on a busy machine
+PIPELINE = own_process("pgqpy", "pipeline", "run", "--once", "--queue", QUEUE)
+SCHEMA = "account INT, branch INT, delta INT"
+
+
+def write_parquet(database: DemoDatabase, view: View) -> BranchSums:
+    """Run a pipeline that writes all events; return what the files contain, by branch."""
+    view.say("Spark starts, and reads the same events into parquet")
+    with TemporaryDirectory(prefix="pgqpy-lake-") as folder:
+        lake = Path(folder) / LAKE
+        command = [*PIPELINE, "--consumer", LAKE, "--to", str(lake), "--schema", SCHEMA]
+        began = time.monotonic()
+        _run(database.start("pipeline", command, SPARK_LOCAL_DIRS=folder, TMPDIR=folder))
+        view.say(f"Spark has ended after {time.monotonic() - began:.1f} s, all told")
+        return _branch_sums(lake)
+
+
+def _run(child: Child) -> None:
+    """Wait for the pipeline's end. SIGTERM comes before SIGKILL: it has child processes to stop."""
+    with child:
+        try:
+            code = child.wait(TIMEOUT)
+        finally:
+            child.stop()
+    if code:
+        raise child.failure(f"ended with exit code {code}")
+
+
+def _branch_sums(lake: Path) -> BranchSums:
+    """Read the parquet files without Spark."""
+    import pyarrow.dataset as ds  # noqa: PLC0415  # installed with Spark
+
+    transfers = ds.dataset(lake, format="parquet", partitioning="hive").to_table(
+        ["branch", "delta"]
+    )
+    sums = transfers.group_by("branch").aggregate([("delta", "count"), ("delta", "sum")])
+    return {row["branch"]: (row["delta_count"], row["delta_sum"]) for row in sums.to_pylist()}
+
 
 SHOW_INTERVAL = 0.25  # seconds
 START_TIMEOUT = 30  # seconds for the consumer to connect
@@ -46,15 +88,6 @@ FIGURES = """
       from pgq.queue q, pgq.get_consumer_info(%s, %s) c
      where q.queue_name = %s
 """
-
-
-class Outcome(NamedTuple):
-    """What the tables do not say: counts, durations and the time of the kill."""
-
-    transactions: int  # as pgbench counts them
-    seconds: float  # that pgbench ran
-    kills: int
-    killed_at: float  # Unix time by the server's clock
 
 
 def play(

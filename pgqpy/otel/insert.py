@@ -11,14 +11,22 @@ from weakref import WeakSet
 from pgqpy.calls import bulk, payload
 from pgqpy.client import AsyncClient, Client
 from pgqpy.errors import InvalidEvent
-from pgqpy.otel.api import Link, SpanKind
-from pgqpy.otel.spans import attributes, check_extra, context_of, context_text, running, tracer_of
+from pgqpy.otel.spans import (
+    Link,
+    SpanKind,
+    attributes,
+    check_extra,
+    context_of,
+    context_text,
+    running,
+    tracer_of,
+)
 from pgqpy.records import InsertedOnce
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 
-    from pgqpy.otel.api import Span, Tracer, TracerProvider
+    from pgqpy.otel.spans import Span, Tracer, TracerProvider
 
 C = TypeVar("C", Client, AsyncClient)
 

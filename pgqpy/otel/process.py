@@ -8,14 +8,24 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.consumers import AsyncConsumer, Consumer
-from pgqpy.otel.api import Link, NonRecordingSpan, SpanKind, get_current_span, set_span_in_context
-from pgqpy.otel.spans import attributes, check_extra, context_of, running, tracer_of
+from pgqpy.otel.spans import (
+    Link,
+    NonRecordingSpan,
+    SpanKind,
+    attributes,
+    check_extra,
+    context_of,
+    get_current_span,
+    running,
+    set_span_in_context,
+    tracer_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pgqpy.consumers.tracing import TracedBatch
-    from pgqpy.otel.api import Context, Span, SpanContext, Tracer, TracerProvider
+    from pgqpy.otel.spans import Context, Span, SpanContext, Tracer, TracerProvider
     from pgqpy.records import Batch, Event
 
 MOST_LINKS = 128  # of a batch; the SDK keeps no more either, unless it is told to

@@ -7,22 +7,48 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.consumers.retry import wanted_delay
-from pgqpy.errors import InvalidArgument
-from pgqpy.otel.api import (
-    Context,
-    SpanContext,
-    StatusCode,
-    TraceContextTextMapPropagator,
-    get_current_span,
-    get_tracer,
-    set_span_in_context,
-    use_span,
-)
+from pgqpy.errors import InvalidArgument, MissingExtra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pgqpy.otel.api import Span, Tracer, TracerProvider
+try:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import (
+        Link,
+        NonRecordingSpan,
+        Span,
+        SpanContext,
+        SpanKind,
+        StatusCode,
+        Tracer,
+        TracerProvider,
+        get_current_span,
+        get_tracer,
+        set_span_in_context,
+        use_span,
+    )
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+except ModuleNotFoundError:
+    raise MissingExtra('opentelemetry-api is needed: pip install "pgqpy[otel]"') from None
+
+__all__ = [
+    "Context",
+    "Link",
+    "NonRecordingSpan",
+    "Span",
+    "SpanContext",
+    "SpanKind",
+    "StatusCode",
+    "TraceContextTextMapPropagator",
+    "Tracer",
+    "TracerProvider",
+    "get_current_span",
+    "get_tracer",
+    "set_span_in_context",
+    "use_span",
+]
+
 
 SYSTEM = "pgq"
 VERSION = version("pgqpy")  # reading it takes longer than an insert

@@ -1,27 +1,28 @@
-"""The Spark session and query of a pipeline: start, follow, restart, stop on a signal."""
+"""The Spark session and query of a pipeline: start, follow, restart, the cause of a failure."""
 
 from __future__ import annotations
 
 import logging
 import os
 import random
+import re
 import sys
 import tempfile
 import threading
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import psycopg
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pgqpy.consumers.signals import stop_on_signals
-from pgqpy.errors import ConnectionFailed
-from pgqpy.pipeline.failure import PipelineFailed, find_cause
-from pgqpy.pipeline.parse import EVENT_SCHEMA, read_schema
+from pgqpy.errors import ConnectionFailed, PgqError
 from pgqpy.pipeline.progress import Progress, QueueMonitor
-from pgqpy.pipeline.writer import MicroBatchWriter
+from pgqpy.pipeline.writer import EVENT_SCHEMA, MicroBatchWriter, read_schema
 from pgqpy.spark import finish, register
 
 if TYPE_CHECKING:
@@ -31,6 +32,60 @@ if TYPE_CHECKING:
 
     from pgqpy.pipeline.options import PipelineOptions
 
+TRACEBACK = "Traceback (most recent call last):"
+RAISED = re.compile(r"^([A-Za-z_][\w.]*): (.*)$", re.MULTILINE)
+JAVA = re.compile(r"^(?:Caused by: |: )?((?:\w+\.)+\w*(?:Exception|Error)): (.*)$", re.MULTILINE)
+SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}$")
+CONNECTION_ERRORS = (psycopg.OperationalError, ConnectionFailed, ConnectionError)
+
+
+class PipelineFailed(PgqError):
+    """The pipeline ended with an error that a restart does not mend."""
+
+
+class Cause(NamedTuple):
+    """The exception that ended a query, on the driver or an executor."""
+
+    name: str  # of the class, with its module; "" if there is none
+    message: str
+
+    @property
+    def kind(self) -> type[BaseException]:
+        """The class with this name; Exception if there is none."""
+        module, _, name = self.name.rpartition(".")
+        try:
+            found = getattr(import_module(module or "builtins"), name)
+        except (ImportError, AttributeError):
+            return Exception
+        return found if isinstance(found, type) else Exception
+
+    @property
+    def is_connection_loss(self) -> bool:
+        """Whether the connection to PostgreSQL was lost, so that a retry may succeed."""
+        return issubclass(self.kind, CONNECTION_ERRORS)
+
+    def error(self) -> PgqError:
+        """Return it as an instance of its own class if that is pgqpy's, else as PipelineFailed."""
+        if issubclass(self.kind, PgqError):
+            return self.kind(self.message)
+        return PipelineFailed(f"{self.name.rpartition('.')[2]}: {self.message}".lstrip(": "))
+
+
+def find_cause(text: str) -> Cause:
+    """Return the last known Python error in a text, else the last Python error, else Java's cause.
+
+    Spark may raise further errors while it handles ours, so the last one may not be the cause.
+    """
+    first, *tracebacks = text.split(TRACEBACK)
+    ends = [found for traceback in tracebacks if (found := RAISED.search(traceback))]
+    raised = [Cause(found[1], SQLSTATE.sub("", found[2])) for found in ends or JAVA.finditer(text)]
+    known = [cause for cause in raised if issubclass(cause.kind, (PgqError, *CONNECTION_ERRORS))]
+    if raised:
+        return known[-1] if known else raised[-1]
+    return Cause("", SQLSTATE.sub("", first.strip().partition("\n")[0]))
+
+
+if TYPE_CHECKING:
     Say = Callable[[str], None]
 
 POLL_INTERVAL = 0.2  # seconds between checks of the query

@@ -7,8 +7,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pgqpy.simulate.names import PART_SIZE
-from pgqpy.simulate.options import matches
+from pgqpy.simulate.options import PART_SIZE, matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

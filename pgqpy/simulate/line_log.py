@@ -1,4 +1,4 @@
-"""The log of events: each process appends JSON lines to a file of its own.
+"""The log of events, a file of each process, and the figures counted from it.
 
 A line is one write, so that SIGKILL takes back no line that was written. Times are those of the
 machine's monotonic clock, in nanoseconds: processes of one machine share it.
@@ -16,11 +16,15 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
+    from pgqpy.sandbox.view import View
+
+if TYPE_CHECKING:
     Line = dict[str, Any]
 
 SUFFIX = ".jsonl"
@@ -63,3 +67,44 @@ class LogReader:
             self._read[path] = self._read.get(path, 0) + len(whole) + len(newline)
             found += map(json.loads, whole.splitlines())
         return sorted(found, key=lambda line: int(line["at"]))
+
+
+class Progress:
+    """Counts lines of the log, and shows the counts."""
+
+    def __init__(self, view: View) -> None:
+        """Count from zero."""
+        self._view = view
+        self._began = self._last = time.monotonic()
+        self._committed = self._handled = self._failed = 0
+        self.kills = 0
+        self.at_work: set[int] = set()  # the runs that have handled something
+
+    @property
+    def idle(self) -> float:
+        """The seconds since the last line of the log."""
+        return time.monotonic() - self._last
+
+    def add(self, lines: Iterable[dict[str, Any]]) -> None:
+        """Count the lines, and show the counts."""
+        for line in lines:
+            self._last = time.monotonic()
+            if line["do"] == "commit":
+                self._committed += len(line["events"])
+            elif line["do"] == "end":
+                self.at_work.add(line["run"])
+                self._handled += line["ok"]
+                self._failed += not line["ok"]
+        cells = [
+            ("committed", f"{self._committed:,}"),
+            ("handled", f"{self._handled:,}"),
+            ("failed", f"{self._failed:,}"),
+            ("kills", str(self.kills)),
+        ]
+        self._view.show(time.monotonic() - self._began, cells)
+
+
+def write_lines(file: TextIO, lines: Iterable[dict[str, Any]]) -> None:
+    """Write the lines to the file of --log."""
+    file.writelines(f"{json.dumps(line)}\n" for line in lines)
+    file.flush()

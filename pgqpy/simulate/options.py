@@ -1,4 +1,4 @@
-"""The options of a simulation, and their checks. No I/O."""
+"""The options of a simulation, their checks, and the names that its processes use. No I/O."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ import json
 import re
 from dataclasses import asdict, dataclass
 
-from pgqpy.simulate.names import TYPES
+QUEUE = "pgqpy_simulate"
+CONSUMER = "workers"
+AUDIT = "audit"  # registered for the checker: it keeps every event of the simulation
+TYPES = ("placed", "paid", "sent")
+PRODUCERS = 2  # processes
+
+PART_SIZE = 20  # events: a kill repeats no more
+MAX_RETRIES = 3
+MAX_ATTEMPTS = 5  # unclean ends after which an event is given up
+
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min)")
 UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0}  # seconds
@@ -23,7 +32,6 @@ class Options:
     workers: int = 1  # processes
     shared: bool = False
     lanes: int | None = None
-    change_every: float = 0.0  # seconds between changes of the number of lanes; 0: none
     park: bool = False  # events of a key wait behind one that failed
     concurrency: int = 1
     keys: int = 20
@@ -44,8 +52,6 @@ class Options:
             raise ValueError(
                 f"--workers {self.workers} needs --lanes, which keep the order per key, or --shared"
             )
-        if self.change_every and self.lanes in (None, 1):
-            raise ValueError("--change-every needs --lanes, 2 or more: it changes their number")
         if not (self.fill or self.rate):
             raise ValueError("nothing to insert: give --fill or --rate more than 0")
 

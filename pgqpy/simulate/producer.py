@@ -16,8 +16,7 @@ import psycopg
 
 from pgqpy import Client, connect
 from pgqpy.simulate.line_log import LineLog
-from pgqpy.simulate.names import PRODUCERS, QUEUE, TYPES
-from pgqpy.simulate.options import Options
+from pgqpy.simulate.options import PRODUCERS, QUEUE, TYPES, Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,31 +2,138 @@
 
 from __future__ import annotations
 
+import random
+import signal
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
+from pgqpy import calls
 from pgqpy.own_process import own_process
-from pgqpy.sandbox.abort import RunFailed
-from pgqpy.simulate.audit import Audit
+from pgqpy.sandbox.processes import RunFailed
 from pgqpy.simulate.checker import repeated
-from pgqpy.simulate.crew import Crew
-from pgqpy.simulate.history import History
-from pgqpy.simulate.lane_changes import LaneChanges
-from pgqpy.simulate.line_log import LineLog, LogReader
-from pgqpy.simulate.names import CONSUMER, PRODUCERS, QUEUE
-from pgqpy.simulate.progress import Progress, write_lines
+from pgqpy.simulate.history import Content, History, Stored
+from pgqpy.simulate.line_log import LineLog, LogReader, Progress, write_lines
+from pgqpy.simulate.options import AUDIT, CONSUMER, PRODUCERS, QUEUE
 from pgqpy.texts import noun
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pgqpy import Client
+    from pgqpy import Client, Event
     from pgqpy.sandbox.database import Database
     from pgqpy.sandbox.processes import Child
     from pgqpy.sandbox.view import View
     from pgqpy.simulate.options import Options
+
+
+class Audit:
+    """Reads the range between each two ticks, as a consumer of its own that keeps their events.
+
+    It reads while the simulation runs: after a minute or so, maintenance keeps only one tick of
+    each second.
+    """
+
+    def __init__(self, client: Client) -> None:
+        """Register the consumer; what commits from now on is read."""
+        client.register_consumer(QUEUE, AUDIT)
+        (info,) = client.get_consumer_info(QUEUE, AUDIT)
+        self._client = client
+        self._tick = info.last_tick or 0
+        self.events: list[Stored] = []
+
+    def read(self) -> None:
+        """Read up to the last tick. A range of ticks is the same whenever it is read."""
+        for tick in self._client.call(calls.ticks.get_tick_info(QUEUE, self._tick)):
+            if tick.tick_id > self._tick:
+                for event in self._client.get_tick_events(QUEUE, self._tick, tick.tick_id):
+                    self.events.append(Stored(tick.tick_id, event.id, _content(event)))
+                self._tick = tick.tick_id
+
+    def dead(self) -> set[int]:
+        """Return the events that the workers gave up."""
+        return {event.ev_id for event in self._client.get_dead_events(QUEUE, CONSUMER)}
+
+    def close(self) -> None:
+        """Unregister, so that a queue that stays can be rotated."""
+        self._client.unregister_consumer(QUEUE, AUDIT)
+
+
+def _content(event: Event) -> Content:
+    data = event.json()
+    if data["key"] != event.extra1:
+        return Content(data["number"], f"{data['key']} in data, {event.extra1} in extra1", "")
+    return Content(data["number"], data["key"], event.type or "")
+
+
+WORKER = own_process("pgqpy.simulate.worker")
+
+
+class Crew:
+    """Starts the workers, and kills a random one every `kill_every` seconds; starts it again.
+
+    Each start is a run with a number of its own. The seconds begin when the new run has handled
+    something: otherwise nothing would ever be handled where a process needs longer to start.
+    """
+
+    def __init__(
+        self, database: Database, options: Options, folder: Path, log: LineLog, stack: ExitStack
+    ) -> None:
+        """Start no process yet. `stack` ends them; `log` is told of each kill."""
+        self._database = database
+        self._options = options
+        self._folder = folder
+        self._log = log
+        self._stack = stack
+        self._rng = random.Random(f"{options.seed} killer")
+        self._running: dict[int, Child] = {}  # by run
+        self._runs = 0
+        self._next_kill: float | None = None  # None: the last run has handled nothing yet
+        self.kills = 0
+
+    def start(self) -> None:
+        """Start all workers."""
+        for _ in range(self._options.workers):
+            self._start_one()
+
+    def tend(self, at_work: set[int]) -> None:
+        """Kill a worker if it is time. `at_work` are the runs that have handled something.
+
+        Raises RunFailed if a worker has ended by itself.
+        """
+        for child in self._running.values():
+            child.check()
+        if not self._options.kill_every:
+            return
+        if self._next_kill is None:
+            if self._runs - 1 in at_work:
+                self._next_kill = time.monotonic() + self._options.kill_every
+        elif time.monotonic() >= self._next_kill:
+            self._kill(self._rng.choice(sorted(at_work & self._running.keys())))
+            self._start_one()
+            self._next_kill = None
+
+    def stop(self) -> None:
+        """Stop all workers by SIGTERM. RunFailed if one does not end in order."""
+        for child in self._running.values():
+            code = child.stop()
+            if code not in {0, -signal.SIGTERM}:  # the signal came while Python started
+                raise child.failure(f"ended with exit code {code} after SIGTERM")
+        self._running.clear()
+
+    def _kill(self, run: int) -> None:
+        self._log.write("kill", run=run)  # before: the worker wrote all its later lines alive
+        self._running.pop(run).kill()
+        self.kills += 1
+
+    def _start_one(self) -> None:
+        run, self._runs = self._runs, self._runs + 1
+        path = self._folder / f"run-{run}.jsonl"
+        command = [*WORKER, str(run), str(path), self._options.json()]
+        child = self._database.start(f"worker-{run}", command)
+        self._running[run] = self._stack.enter_context(child)
+
 
 TICKER = own_process("pgqpy", "ticker", "run")
 PRODUCER = own_process("pgqpy.simulate.producer")
@@ -44,7 +151,6 @@ class Played(NamedTuple):
 
     history: History
     kills: int
-    changes: tuple[float, ...]  # seconds that each change of the number of lanes took
 
 
 def play(
@@ -103,8 +209,7 @@ class _Scenario:
         crew = Crew(self._database, options, self._folder, own, self._stack)
         crew.start()
         self._view.say(f"{options.workers} worker(s) started")
-        changes = LaneChanges(self._client, options)
-        tend = self._tender(crew, changes)
+        tend = self._tender(crew)
         if options.rate:
             events = max(1, round(options.rate * options.seconds))
             self._produce("rate", events, options.rate, tend)
@@ -118,12 +223,11 @@ class _Scenario:
         audit.close()
         if code := ticker.stop():
             raise ticker.failure(f"ended with exit code {code} after SIGTERM")
-        return Played(self._history, crew.kills, tuple(changes.took))
+        return Played(self._history, crew.kills)
 
-    def _tender(self, crew: Crew, changes: LaneChanges) -> Callable[[], None]:
+    def _tender(self, crew: Crew) -> Callable[[], None]:
         def tend() -> None:
             crew.tend(self._progress.at_work)
-            changes.tend()
             self._progress.kills = crew.kills
 
         return tend

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from pgqpy.consumers import Consumer
 from pgqpy.simulate.line_log import LineLog
-from pgqpy.simulate.names import CONSUMER, MAX_ATTEMPTS, MAX_RETRIES, PART_SIZE, QUEUE
-from pgqpy.simulate.options import Options
+from pgqpy.simulate.options import CONSUMER, MAX_ATTEMPTS, MAX_RETRIES, PART_SIZE, QUEUE, Options
 
 if TYPE_CHECKING:
     from pgqpy import Event

@@ -1,16 +1,26 @@
-"""What one look at a database found: the records that dashboard and ``pgqpy top`` show. No I/O."""
+"""What one poll of a database found: the records that dashboard and ``pgqpy top`` show. No I/O."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from pgqpy.doctor import Finding
     from pgqpy.records import DeadEventCount, StalledInfo, WorkerInfo
+
+
+def shown_lag(lag: timedelta | None, pending_events: int | None) -> timedelta | None:
+    """Return the age of the last finished tick, 0 while no event is pending.
+
+    The age itself, which `get_consumer_info` and the metrics have, grows on an idle queue too.
+    """
+    return timedelta(0) if pending_events == 0 else lag
+
 
 COUNTED = 10_000  # events: a count stops there, so that a million of them cost little
 

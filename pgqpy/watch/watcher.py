@@ -1,4 +1,4 @@
-"""The watcher of one database: a connection of its own, and the looks over it."""
+"""The watcher of one database: a connection of its own, the polls over it, rates and pauses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import psycopg
 
@@ -18,17 +18,71 @@ from pgqpy.client.session_settings import PINNED
 from pgqpy.doctor import Finding, examine
 from pgqpy.errors import ConnectionFailed, PgqError
 from pgqpy.texts import error_text
-from pgqpy.watch.rates import LOST_PAUSE, Reached, SlowClock, pause_after, rates
-from pgqpy.watch.read import if_seen, read
 from pgqpy.watch.snapshot import COUNTED, DeadEvents, NoAnswer, Snapshot
-from pgqpy.watch.states import consumer_states, event_seqs, queue_states, ticker_daemons
+from pgqpy.watch.states import (
+    Names,
+    consumer_states,
+    event_seqs,
+    if_seen,
+    queue_states,
+    read,
+    ticker_daemons,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from typing_extensions import Self
 
     from pgqpy import Client
+
+LEAST_PAUSE = 1.0  # seconds
+LOST_PAUSE = 2.0  # seconds, while the database does not answer
+# A pause lasts so many times what it follows. A look and two slow parts: 1/75 + 2/300 = 2 % of a
+# core at most.
+PAUSE = 75
+SLOW_PAUSE = 300
+
+
+class Reached(NamedTuple):
+    """Event ids at one time: the last of each queue, and the position of each consumer."""
+
+    at: float  # by time.monotonic()
+    seqs: Mapping[Names, int]
+
+
+def rates(before: Reached | None, now: Reached) -> dict[Names, float]:
+    """Return ids a second, for names that both looks have and whose ids did not fall."""
+    if before is None or now.at <= before.at:
+        return {}
+    return {
+        names: (seq - before.seqs[names]) / (now.at - before.at)
+        for names, seq in now.seqs.items()
+        if names in before.seqs and seq >= before.seqs[names]
+    }
+
+
+def pause_after(took: float) -> float:
+    """Return the seconds to wait after a look that took `took` seconds."""
+    return max(LEAST_PAUSE, PAUSE * took)
+
+
+class SlowClock:
+    """Says when an expensive part is due: `least` seconds after its end, or 300 times its time."""
+
+    def __init__(self, least: float) -> None:
+        """Be due at once."""
+        self._least = least
+        self._next = float("-inf")  # by time.monotonic()
+
+    def is_due(self, now: float) -> bool:
+        """Say whether it is due."""
+        return now >= self._next
+
+    def done(self, began: float, ended: float) -> None:
+        """Note when it began and ended."""
+        self._next = ended + max(self._least, SLOW_PAUSE * (ended - began))
+
 
 SESSION = {
     **PINNED,

@@ -16,7 +16,7 @@ import pgqpy
 from pgqpy import install
 from pgqpy.consumers import AsyncConsumer, Consumer
 from pgqpy.pipeline.progress import QueueMonitor
-from pgqpy.sandbox.user_database import Contents, prepared
+from pgqpy.sandbox.database import Contents, prepared
 from pgqpy.spark.connections import Database, connect_planner
 from pgqpy.spark.source.read_task import open_with_retries
 from tests.cli.support import Connection, Run, failed_with

@@ -13,10 +13,17 @@ from starlette.testclient import TestClient
 
 import pgqpy
 from pgqpy import calls
-from pgqpy.dashboard.access import Access, HeaderAccess, LoopbackAccess, PasswordAccess
+from pgqpy.dashboard.access import (
+    Access,
+    Entry,
+    HeaderAccess,
+    LoopbackAccess,
+    PasswordAccess,
+    make_entry,
+    parse_entries,
+)
 from pgqpy.dashboard.access import parse_networks as networks
 from pgqpy.dashboard.app import Dashboard, Options
-from pgqpy.dashboard.passwords import Entry, make_entry, parse_entries
 from tests.support.processes import PythonProcess
 from tests.support.waiting import eventually
 

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 import pgqpy
-from pgqpy.dashboard.passwords import make_entry
+from pgqpy.dashboard.access import make_entry
 from pgqpy.dashboard.render import linker
 from tests.dashboard.conftest import SECRET, Open, served
 from tests.support.databases import new_database

@@ -14,7 +14,7 @@ import pytest
 
 import pgqpy
 from pgqpy import calls
-from pgqpy.dashboard.passwords import make_entry
+from pgqpy.dashboard.access import make_entry
 from tests.dashboard.conftest import SECRET, Open
 from tests.dashboard.shop import PARK
 from tests.dashboard.test_browser import PAGES, enter, fill

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 import pgqpy
+from pgqpy.dashboard.access import make_entry
 from pgqpy.dashboard.pages import PAGES
-from pgqpy.dashboard.passwords import make_entry
 from pgqpy.dashboard.render import linker
 from tests.dashboard.conftest import SECRET, WAIT, Open, served
 from tests.dashboard.shop import fill

@@ -12,10 +12,10 @@ from starlette.testclient import TestClient
 
 import pgqpy
 from pgqpy import calls
-from pgqpy.dashboard import database, jobs, live
+from pgqpy.dashboard import changes, database, live
 from pgqpy.dashboard.access import Access, HeaderAccess, LoopbackAccess, PasswordAccess
-from pgqpy.dashboard.actions import ACTIONS, DEAD
 from pgqpy.dashboard.app import Dashboard, Options
+from pgqpy.dashboard.changes import ACTIONS, DEAD
 from tests.dashboard.conftest import HOME, HOST, Operator, Site, log_in, outcomes, post, token
 from tests.support.waiting import eventually
 
@@ -215,7 +215,7 @@ def test_a_change_that_fails_says_why_and_is_noted(
 def test_all_matching_dead_events_are_changed_in_the_background(
     operator: Operator, orders: pgqpy.Client, monkeypatch: pytest.MonkeyPatch, action: str
 ) -> None:
-    monkeypatch.setattr(jobs, "EVENTS", 100)
+    monkeypatch.setattr(changes, "EVENTS", 100)
     kill(orders, 250)
     kill(orders, 3, "order.paid")
     browser = operator()
@@ -248,7 +248,7 @@ def test_a_job_is_one_at_a_time_and_can_be_stopped(
     connection: psycopg.Connection[Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(jobs, "EVENTS", 10)
+    monkeypatch.setattr(changes, "EVENTS", 10)
     for timeout in ("lock_timeout", "statement_timeout"):
         monkeypatch.setitem(database.SETTINGS, timeout, "60s")
     kill(orders, 50)

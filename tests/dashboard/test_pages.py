@@ -12,7 +12,7 @@ import pytest
 import pgqpy
 from pgqpy import calls
 from pgqpy.dashboard.database import Database
-from pgqpy.dashboard.pages import events
+from pgqpy.dashboard.pages import queue as queue_pages
 from pgqpy.dashboard.render import linker
 from tests.dashboard.conftest import Site, checked
 from tests.support.hostile import lay_trap, trapped
@@ -211,7 +211,7 @@ def test_events_are_found_by_tick_time_type_and_extras(site: Site, client: pgqpy
 def test_a_look_for_events_is_bounded_and_goes_on(
     site: Site, client: pgqpy.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "TICKS", 4)
+    monkeypatch.setattr(queue_pages, "TICKS", 4)
     client.create_queue("orders")
     for number in range(12):
         client.insert_event("orders", "rare" if number == 10 else "x", "{}")

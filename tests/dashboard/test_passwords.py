@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgqpy.dashboard.passwords import Entry, check_password, make_entry, parse_entries
+from pgqpy.dashboard.access import Entry, check_password, make_entry, parse_entries
 from pgqpy.errors import InvalidArgument
 from tests.dashboard.conftest import SECRET
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pgqpy.dashboard.ruler import Bar, Flag, Mark, Scale, ruler
+from pgqpy.dashboard.charts import Bar, Flag, Mark, Scale, ruler
 
 DAY = 86400.0
 

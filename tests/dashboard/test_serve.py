@@ -16,8 +16,13 @@ from click.testing import CliRunner
 
 from pgqpy.cli.app import app
 from pgqpy.dashboard import check_packages
-from pgqpy.dashboard.access import HeaderAccess, LoopbackAccess, PasswordAccess
-from pgqpy.dashboard.passwords import make_entry, parse_entries
+from pgqpy.dashboard.access import (
+    HeaderAccess,
+    LoopbackAccess,
+    PasswordAccess,
+    make_entry,
+    parse_entries,
+)
 from pgqpy.dashboard.serve import Settings, choose_access, choose_hosts
 from pgqpy.errors import InvalidArgument, MissingExtra
 from tests.dashboard.conftest import SECRET
@@ -75,7 +80,7 @@ def test_the_names_of_the_host() -> None:
 
 
 def test_a_missing_package_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pgqpy.dashboard.packages.find_spec", lambda _name: None)
+    monkeypatch.setattr("pgqpy.dashboard.mount.find_spec", lambda _name: None)
     with pytest.raises(MissingExtra, match=re.escape("pip install 'pgqpy[dashboard]'")):
         check_packages()
 

@@ -13,8 +13,7 @@ import psutil
 import pytest
 
 from pgqpy.sandbox import processes as sandbox
-from pgqpy.sandbox.abort import interruptible
-from pgqpy.sandbox.processes import Child
+from pgqpy.sandbox.processes import Child, interruptible
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from pgqpy.demo.scenario import Outcome
-from pgqpy.demo.verdict import judge, judge_parquet
-from pgqpy.demo.view import result_rows
+from pgqpy.demo.verdict import Outcome, judge, judge_parquet, result_rows
 
 # Two transactions, on two accounts of one branch.
 PGBENCH = """

@@ -14,9 +14,9 @@ import pytest
 
 from pgqpy.errors import ConnectionFailed, ConsumerRunning, QueueNotFound
 from pgqpy.pipeline import query
-from pgqpy.pipeline.failure import PipelineFailed, find_cause
 from pgqpy.pipeline.options import PipelineOptions, spark_interval
 from pgqpy.pipeline.progress import Counts, Progress, end_tick
+from pgqpy.pipeline.query import PipelineFailed, find_cause
 
 DRIVER = """[STREAM_FAILED] Query terminated with exception: [PYTHON_STREAMING_DATA] Failed: \
 Traceback (most recent call last):

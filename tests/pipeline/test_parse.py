@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.pipeline.parse import EVENT_SCHEMA, bad_records, good_records, parse, read_schema
+from pgqpy.pipeline.writer import EVENT_SCHEMA, bad_records, good_records, parse, read_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

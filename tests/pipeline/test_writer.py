@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.dataset as ds
 import pytest
 
-from pgqpy.pipeline.failure import find_cause
 from pgqpy.pipeline.options import PipelineOptions
-from pgqpy.pipeline.parse import EVENT_SCHEMA, read_schema
 from pgqpy.pipeline.progress import Counts
-from pgqpy.pipeline.writer import MicroBatchWriter
+from pgqpy.pipeline.query import find_cause
+from pgqpy.pipeline.writer import EVENT_SCHEMA, MicroBatchWriter, read_schema
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ import pytest
 
 from pgqpy.simulate.checker import ALONE, FILTER, LOST, ORDER, PHANTOM, TWICE, redelivered
 from pgqpy.simulate.history import Stored
-from pgqpy.simulate.names import MAX_RETRIES, PART_SIZE
+from pgqpy.simulate.options import MAX_RETRIES, PART_SIZE
 from tests.simulate.story import Story, content
 
 

@@ -40,7 +40,6 @@ def test_options_survive_the_way_to_a_process() -> None:
         (["--workers", "2"], "--workers 2 needs --lanes"),
         (["--lanes", "2", "--shared"], "choose one of them"),
         (["--park", "--shared"], "choose one of them"),
-        (["--change-every", "1s"], "--change-every needs --lanes"),
         (["--fill", "0"], "nothing to insert"),
         (["--keep"], "--keep and --delete need --dsn"),
         (["--seconds", "3"], "--seconds needs --rate"),

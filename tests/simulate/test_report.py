@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pgqpy.simulate.history import Content, History, Stored
+from pgqpy.simulate.main import FAILED, PASSED, figures, findings, judge
 from pgqpy.simulate.options import Options
-from pgqpy.simulate.report import FAILED, PASSED, figures, findings, judge
 from pgqpy.simulate.scenario import Played
 
 SECOND = 1_000_000_000  # nanoseconds
@@ -30,7 +30,7 @@ def history(*, handled: int) -> History:
 
 
 def test_a_passed_simulation_names_every_promise() -> None:
-    result = judge(Options(fill=0, rate=1.0, seed=7), Played(history(handled=12), 3, ()))
+    result = judge(Options(fill=0, rate=1.0, seed=7), Played(history(handled=12), 3))
     lines = [line for line, _ in findings(result)]
     assert [line.split(maxsplit=1)[0] for line in lines[:-1]] == ["ok"] * 5
     assert lines[-1] == PASSED
@@ -51,7 +51,7 @@ def test_a_passed_simulation_names_every_promise() -> None:
 
 
 def test_a_failed_simulation_lists_the_events_up_to_ten() -> None:
-    result = judge(Options(shared=True), Played(history(handled=0), 0, ()))
+    result = judge(Options(shared=True), Played(history(handled=0), 0))
     lines = [line.strip() for line, _ in findings(result)]
     assert lines[0] == "BROKEN nothing lost: 12 time(s)"
     assert lines[1] == "event 1 was committed, and neither handled nor given up"
@@ -60,15 +60,8 @@ def test_a_failed_simulation_lists_the_events_up_to_ten() -> None:
     assert not any("order per key" in line and "ok" in line for line in lines)
 
 
-def test_changes_of_the_number_of_lanes_are_told() -> None:
-    options = Options(lanes=3, change_every=1.0)
-    rows = dict(figures(judge(options, Played(history(handled=12), 0, (0.2, 0.5)))))
-    assert rows["changes of the number of lanes"] == "2"
-    assert rows["a change took at most"] == "500.0 ms"
-
-
 def test_an_event_that_comes_again_and_again_is_listed_once() -> None:
     again = history(handled=12)
     again.handlings += [again.handlings[0]] * 5
-    lines = [line.strip() for line, _ in findings(judge(Options(), Played(again, 0, ())))]
+    lines = [line.strip() for line, _ in findings(judge(Options(), Played(again, 0)))]
     assert "BROKEN nothing handled twice: 1 time(s)" in lines

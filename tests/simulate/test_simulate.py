@@ -93,14 +93,13 @@ def test_workers_that_share_a_consumer_on_a_database_of_ones_own(
     assert client.get_queue_info() == []
 
 
-def test_processes_keep_the_order_while_lanes_change_and_one_is_killed(
+def test_processes_keep_the_order_of_lanes_while_one_is_killed(
     simulate: Simulate, dsn: str
 ) -> None:
     options = ["--rate", "100", "--seconds", "3", "--workers", "2", "--kill-every", "1s"]
-    process = simulate("--dsn", dsn, "--lanes", "4", "--change-every", "500ms", "--park", *options)
+    process = simulate("--dsn", dsn, "--lanes", "4", "--park", *options)
     assert process.wait(TIMEOUT) == 0, process.output()
     assert "ok    order per key" in process.output()
-    assert "a change took at most" in process.output()
 
 
 def test_with_keep_the_queue_stays_and_the_next_run_replaces_it(

@@ -15,7 +15,8 @@ from pgqpy.schedule import schedule
 from pgqpy.ticker import cron, logs
 from pgqpy.ticker.cron import Cron
 from pgqpy.ticker.health import Health
-from pgqpy.ticker.logs import Report, sqlstate
+from pgqpy.ticker.logs import Report
+from pgqpy.ticker.maintenance import sqlstate
 from pgqpy.ticker.metrics import (
     CRON_LATE,
     TickerMetrics,

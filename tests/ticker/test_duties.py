@@ -15,8 +15,8 @@ from pgqpy import calls
 from pgqpy.ticker import logs
 from pgqpy.ticker.health import Health
 from pgqpy.ticker.last_ticks import LastTicks
-from pgqpy.ticker.logs import Report, sqlstate
-from pgqpy.ticker.maintenance import Maintained, maint, retry
+from pgqpy.ticker.logs import Report
+from pgqpy.ticker.maintenance import Maintained, maint, retry, sqlstate
 from pgqpy.ticker.metrics import (
     CONSUMER_LAG,
     NEW_EVENTS,

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from pgqpy.doctor import Finding
-from pgqpy.top.columns import size, text
-from pgqpy.top.lines import answer_line, fitting, problem_lines
+from pgqpy.top.lines import answer_line, fitting, problem_lines, size, text
 from pgqpy.watch import Count, NoAnswer, Snapshot
 
 NOW = datetime(2026, 11, 23, 12, 0, 0, tzinfo=timezone.utc)

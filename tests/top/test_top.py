@@ -12,8 +12,7 @@ import pytest
 import pgqpy
 from pgqpy import install
 from pgqpy.top.app import Top
-from pgqpy.top.overview import Problems
-from pgqpy.top.table import LiveTable
+from pgqpy.top.screens import LiveTable, Problems
 from pgqpy.watch import Watcher
 from tests.support.silent_proxy import SilentProxy
 from tests.support.waiting import eventually, eventually_async

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgqpy.watch.rates import Reached, SlowClock, pause_after, rates
 from pgqpy.watch.snapshot import Count, total
+from pgqpy.watch.watcher import Reached, SlowClock, pause_after, rates
 
 
 def test_a_rate_is_the_ids_between_two_looks() -> None:

@@ -1,11 +1,15 @@
-"""The overview: what is wrong first, then all queues, the worst first."""
+"""The pages of the database: the overview, cron entries, readers of ticks, tickers, changes."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.dashboard.page import Page, View, table
+from psycopg.rows import dict_row
+
+from pgqpy import calls
+from pgqpy.dashboard.page import ROWS, Page, View, table
 from pgqpy.watch.snapshot import total
 
 if TYPE_CHECKING:
@@ -37,7 +41,7 @@ ORDERS: dict[str, Callable[[QueueState], Any]] = {
 }
 
 
-def collect(view: View) -> dict[str, Any]:
+def collect_overview(view: View) -> dict[str, Any]:
     """Return the queues of one page of the table, and the sums over all."""
     queues = view.snapshot.queues
     speeds = [each.events_per_second for each in queues if each.events_per_second is not None]
@@ -53,4 +57,58 @@ def collect(view: View) -> dict[str, Any]:
     }
 
 
-OVERVIEW = Page("/", "overview.html", collect, asks=False, live=True)
+OVERVIEW = Page("/", "overview.html", collect_overview, asks=False, live=True)
+
+
+def collect_cron(view: View) -> dict[str, Any]:
+    """Return the entries of one page, the one that is due first at the top."""
+    entries = view.client.get_cron_info()
+    orders = {"due": lambda entry: (entry.next_due is None, entry.next_due), "name": lambda _: 0}
+    return {"table": table(entries, view.params, orders, lambda entry: entry.name)}
+
+
+CRON = Page("/cron", "cron.html", collect_cron, live=True)
+
+
+NO_LAG = timedelta(0)
+# Everybody may read these tables. The pins are the ticks that a reader wants to read again.
+POSITIONS = """
+    select q.queue_name, c.co_name, p.pos_last_tick, p.pos_pins
+    from pgq.current_position p
+        join pgq.queue q on q.queue_id = p.sub_queue
+        join pgq.consumer c on c.co_id = p.sub_consumer
+    where p.pos_pins is not null"""
+
+
+def collect_readers(view: View) -> dict[str, Any]:
+    """Return the readers of one page, the one with the largest lag at the top."""
+    with view.client.connection.cursor(row_factory=dict_row) as cursor:
+        rows = cursor.execute(POSITIONS).fetchall()
+    lags = {(each.queue, each.name): each.lag for each in view.snapshot.consumers}
+    name = itemgetter("queue_name", "co_name")
+    rows = [{**row, "lag": lags.get(name(row))} for row in rows]
+    orders = {"lag": lambda row: (row["lag"] is not None, -(row["lag"] or NO_LAG))}
+    return {"table": table(rows, view.params, orders, lambda row: " ".join(name(row)))}
+
+
+READERS = Page("/readers", "readers.html", collect_readers, live=True)
+
+
+def collect_tickers(_view: View) -> dict[str, Any]:
+    """Return nothing: the snapshot has it all."""
+    return {}
+
+
+TICKERS = Page("/tickers", "tickers.html", collect_tickers, asks=False, live=True)
+
+
+def collect_changes(view: View) -> dict[str, Any]:
+    """Return one page of the audit, the newest change first."""
+    if not view.rights.changes:
+        return {"changes": None, "older": None}
+    found = view.client.call(calls.history.get_changes(ROWS + 1, view.number("before")))
+    older = found[ROWS - 1].id if len(found) > ROWS else None
+    return {"changes": found[:ROWS], "older": older}
+
+
+CHANGES = Page("/changes", "changes.html", collect_changes, live=True, audits=True)

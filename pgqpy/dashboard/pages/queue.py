@@ -1,24 +1,25 @@
-"""A queue: the ruler, its tables, its consumers, its settings."""
+"""The pages of a queue: the ruler, its tables, consumers, settings and events."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 from psycopg.rows import dict_row
 
-from pgqpy import calls
-from pgqpy.dashboard.actions import SETTINGS as CHANGEABLE
+from pgqpy import browse, calls
+from pgqpy.dashboard.changes import SETTINGS as CHANGEABLE
+from pgqpy.dashboard.charts import Bar, Flag, Mark, ruler
 from pgqpy.dashboard.page import ROWS, Page, View
 from pgqpy.dashboard.render import age, size
-from pgqpy.dashboard.ruler import Bar, Flag, Mark, ruler
-from pgqpy.errors import QueueNotFound
+from pgqpy.dashboard.tails import EXTRAS, TICKS, Filter, shown
+from pgqpy.dashboard.tails import ROWS as SHOWN_ROWS
+from pgqpy.errors import InvalidArgument, QueueNotFound
 from pgqpy.records import TickMark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from pgqpy.records import RotationTable
     from pgqpy.watch import ConsumerState
@@ -45,7 +46,7 @@ TICK_TIMES = """
     where q.queue_name = %s"""
 
 
-def collect(view: View) -> dict[str, Any]:
+def collect_queue(view: View) -> dict[str, Any]:
     """Return the queue with its consumers, tables, ruler and settings."""
     name, client = view.needed("queue"), view.client
     queue = view.snapshot.queue(name)
@@ -145,7 +146,7 @@ def keeper(each: RotationTable) -> str:
     return texts.get(each.held_by, f"kept by {each.held_by}")
 
 
-QUEUE = Page("/queue", "queue.html", collect, live=True)
+QUEUE = Page("/queue", "queue.html", collect_queue, live=True)
 
 
 def collect_change(view: View) -> dict[str, Any]:
@@ -157,3 +158,70 @@ def collect_change(view: View) -> dict[str, Any]:
 
 
 CHANGE_QUEUE = Page("/queue/change", "change_queue.html", collect_change)
+
+
+def collect_events(view: View) -> dict[str, Any]:
+    """Return the newest events, or the oldest from a tick or time on."""
+    chosen, after, client = _filter(view), view.number("tick"), view.client
+    queue, since, context = chosen.queue, _time(view), _context(chosen)
+    context |= {"tick": after, "since": view.text("since")}
+    if not view.rights.payloads:
+        return context
+    wanted = chosen.wanted(since)
+    if after is None and since is None:
+        events, _last = browse.newest(client, queue, SHOWN_ROWS, wanted, ticks=TICKS)
+        return {**context, "events": [shown(each) for each in reversed(events)]}
+    expired: list[datetime] = []
+    if after is None:
+        after = browse.find_start(client, queue, wanted, expired.append)
+    events = browse.oldest(client, queue, SHOWN_ROWS, wanted, after, ticks=TICKS)
+    last = browse.find_last(client, queue)
+    further = after + TICKS if len(events) < SHOWN_ROWS and after + TICKS < last.tick_id else None
+    context |= {"next": further, "expired": expired}
+    return {**context, "events": [shown(each) for each in events]}
+
+
+def follow(view: View) -> dict[str, Any]:
+    """Return the newest events. Each snapshot makes the page anew, with those that came."""
+    chosen = _filter(view)
+    context = {**_context(chosen), "follows": True}
+    if view.rights.payloads:
+        queue = view.snapshot.queue(chosen.queue)
+        last_tick = queue.last_tick if queue else None
+        context["events"] = view.tails.newest(view.client, chosen, last_tick)
+    return context
+
+
+def _filter(view: View) -> Filter:
+    extras = ((name, view.text(name)) for name in EXTRAS)
+    known = tuple((name, value) for name, value in extras if value is not None)
+    return Filter(view.needed("queue"), view.text("type"), known)
+
+
+def _context(chosen: Filter) -> dict[str, Any]:
+    return {
+        "queue": chosen.queue,
+        "type": chosen.type,
+        "values": dict(chosen.extras),
+        "extras": EXTRAS,
+        "rows": SHOWN_ROWS,
+        "tick": None,
+        "since": None,
+        "follows": False,
+        "events": None,
+        "next": None,
+        "expired": None,
+    }
+
+
+def _time(view: View) -> datetime | None:
+    text = view.text("since")
+    try:
+        found = None if text is None else datetime.fromisoformat(text)
+    except ValueError as exc:
+        raise InvalidArgument("since is no time: write 2026-01-31T14:00") from exc
+    return found.replace(tzinfo=timezone.utc) if found and not found.tzinfo else found
+
+
+EVENTS = Page("/events", "events.html", collect_events)
+FOLLOW = Page("/events/follow", "events.html", follow, live=True)

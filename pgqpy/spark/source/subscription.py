@@ -7,10 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from pgqpy import calls, tick_ranges
-from pgqpy.consumers._sync.lock import RunningLock
-from pgqpy.consumers._sync.session import Session
-from pgqpy.consumers.connection_errors import is_loss
-from pgqpy.consumers.waiting import Wakeup, take_notifications
+from pgqpy.consumers.for_tools import RunningLock, Session, Wakeup, is_loss, take_notifications
 from pgqpy.errors import (
     ConsumerNotFound,
     ConsumerRunning,
