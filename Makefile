@@ -22,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo postgres test test-slow test-prometheus test-browser mutants screenshots check fix bench smoke compose clean
+.PHONY: help setup demo postgres test test-slow test-long test-prometheus test-browser mutants screenshots check fix bench smoke compose clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -54,12 +54,15 @@ postgres: $(STAMP)  ## Run an empty PostgreSQL to try things on, until Ctrl-C; i
 	@$(BIN)/python tools/postgres.py
 
 test: $(ARCHIVE)  ## Run the tests in random order (JOBS=4, TESTS=tests/client, ALL=1 twins too, COVER=1)
-	@$(TWINS) $(PYTEST) -m "not slow and not prometheus and not browser" $(COVERAGE) $(TESTS) \
+	@$(TWINS) $(PYTEST) -m "not slow and not long and not prometheus and not browser" $(COVERAGE) $(TESTS) \
 	  && echo "make test: passed" || { echo "make test: FAILED"; exit 1; }
 
 # One at a time: each starts a handful of processes, and Spark gives a Python worker ten seconds to answer.
-test-slow: $(ARCHIVE)  ## Run the slow tests: Spark killed in every way, on a cluster (a quarter of an hour)
+test-slow: $(ARCHIVE)  ## Run the slow tests: Spark killed, on a cluster (six minutes)
 	@$(BIN)/python -m pytest -m slow -o faulthandler_timeout=900 $(TESTS) && echo "make test-slow: passed" || { echo "make test-slow: FAILED"; exit 1; }
+
+test-long: $(ARCHIVE)  ## Run what slow tests show once, for minutes: the server and executors killed, Compose's cluster
+	@$(BIN)/python -m pytest -m long -o faulthandler_timeout=900 $(TESTS) && echo "make test-long: passed" || { echo "make test-long: FAILED"; exit 1; }
 
 test-prometheus: $(STAMP)  ## Test the alert rules and the Grafana board with Debian's Prometheus
 	@command -v promtool >/dev/null || { echo "promtool is missing: apt-get install prometheus (Debian, Ubuntu)"; exit 1; }

@@ -24,14 +24,16 @@ if TYPE_CHECKING:
     from pgqpy.records import CronEntry
 
 CRON_PERIOD = 1.0  # seconds: an event is late by so much at most
-LOOK = 10.0  # seconds until a new entry is noticed: reading them all costs more than knowing when
+POLL_PERIOD = (
+    10.0  # seconds until a new entry is noticed: reading them all costs more than knowing when
+)
 GRACE = timedelta(minutes=10)  # a restart or a takeover is no missed time for an entry with 'skip'
 MOST = 1000  # missed times of an entry that are made up for
 
 
 @dataclass(slots=True)
 class Fired:
-    """The result of one look at the cron entries."""
+    """The result of one poll of the cron entries."""
 
     events: list[tuple[CronEntry, datetime]] = field(default_factory=list)
     failures: list[tuple[CronEntry, Exception, int]] = field(default_factory=list)
@@ -40,11 +42,11 @@ class Fired:
 class Cron:
     """Plans and fires the cron entries of a database.
 
-    The state is only about when to look again: what is due, and fired, the server knows.
+    The state is only about when to poll again: what is due, and fired, the server knows.
     """
 
     def __init__(self) -> None:
-        self._look_at = 0.0  # monotonic seconds
+        self._poll_at = 0.0  # monotonic seconds
         self._failing = Backoff()
         # By name and version: to find that no day fits a schedule takes a quarter of a second.
         self._unreadable: dict[tuple[str, UUID], InvalidArgument] = {}
@@ -57,9 +59,9 @@ class Cron:
         """
         done = Fired()
         now = time.monotonic()
-        if now < self._look_at:
+        if now < self._poll_at:
             return done
-        wait = LOOK
+        wait = POLL_PERIOD
         for entry in client.get_cron_info():
             if stopping():
                 break
@@ -74,7 +76,7 @@ class Cron:
             wait = 0.0
             if not self._failing.pausing(entry.queue, now):
                 self._try(client, entry, done, stopping)
-        self._look_at = now + wait
+        self._poll_at = now + wait
         return done
 
     def _try(

@@ -41,7 +41,7 @@ class Mover:
         self._period = database.settings.retry_period
         self._failing = Backoff()
         self._statements: Statements | None = None
-        self._look_at = 0.0  # monotonic seconds
+        self._poll_at = 0.0  # monotonic seconds
         self._retry_at = 0.0  # monotonic seconds
         self._retries_fail = False
         self.duty = Duty(
@@ -55,13 +55,13 @@ class Mover:
         stopping, ticked = self._database.stopping, self._timing.ticked
         while not stopping.is_set():
             began = time.monotonic()
-            if began >= self._look_at or self._has_news():
-                self._look_at = began + self._period
+            if began >= self._poll_at or self._has_news():
+                self._poll_at = began + self._period
                 self.duty()
             rest_until = began + PACE
-            if ticked.wait(max(0.0, self._look_at - time.monotonic())):
+            if ticked.wait(max(0.0, self._poll_at - time.monotonic())):
                 ticked.clear()
-                rest_until = max(rest_until, min(began + NEWS_PACE, self._look_at))
+                rest_until = max(rest_until, min(began + NEWS_PACE, self._poll_at))
             stopping.wait(max(0.0, rest_until - time.monotonic()))
 
     def _has_news(self) -> bool:
@@ -142,7 +142,7 @@ class Mover:
         retry_at = now + seconds_until(done.next_retry)
         self._retry_at = min(self._retry_at, retry_at)
         self._timing.due_at = min(retry_at, now + seconds_until(done.next_delayed))
-        self._look_at = min(now + self._period, self._timing.due_at)
+        self._poll_at = min(now + self._period, self._timing.due_at)
 
 
 def seconds_until(due: timedelta | None) -> float:

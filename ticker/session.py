@@ -35,8 +35,8 @@ class Timing:
     """What the tick loop and the mover of one database tell each other.
 
     `ticked` is set by the loop. Whoever inserts a delayed event takes an id from the queue's
-    sequence, so the loop ticks the queue after the commit. The mover then looks whether an event is
-    due earlier than it knew.
+    sequence, so the loop ticks the queue after the commit. The mover then asks whether an
+    event is due earlier than it knew.
 
     `due_at` and `moved_at` (monotonic seconds) are set by the mover. The loop polls soon after
     them, also where it would rest because no events come in.

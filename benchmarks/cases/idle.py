@@ -21,7 +21,7 @@ TITLE = "An idle ticker, with 1 and with 1,000 queues"
 QUEUE = "bench"
 ACTIVE = QUEUES[len(QUEUES) // 2]
 RATE = 100  # events/s
-SETTLE = 8.0  # seconds of silence after which the ticker looks around slowly
+SETTLE = 8.0  # seconds of silence after which the ticker polls slowly
 NOTES = """
 The default window is as long as the ticker's default maint_period, so that it holds one rotation
 and clean-up. "Server" is everything that PostgreSQL's processes spent meanwhile, sessions that

@@ -53,7 +53,7 @@ class Browser:
 
     @contextmanager
     def viewer(self) -> Iterator[None]:
-        """Look at the overview, which follows the database, for as long as the block lasts."""
+        """Poll the overview, which follows the database, for as long as the block lasts."""
         stream: Any = self._open(self.url + "/live/", timeout=PATIENCE)
         ended = threading.Event()
 

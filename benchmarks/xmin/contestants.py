@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 QUEUE = "bench"
 ROTATION = "10 seconds"
 MAINT = 2  # seconds between clean-ups
-TICK = 0.008  # seconds from a tick to the next look: about 100 ticks a second
+TICK = 0.008  # seconds from a tick to the next poll: about 100 ticks a second
 EVERY_TICK = {"ticker_max_count": "1", "ticker_max_lag": "0"}  # whatever came, if anything
 UNRELATED = "create table public.unrelated as select 1 as number"
 

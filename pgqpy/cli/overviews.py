@@ -49,7 +49,7 @@ def top(target: Target, *, once: bool, sort: Sort, as_json: bool) -> int:
         raise click.UsageError(str(exc)) from exc
     if once or as_json or not _has_screen():
         with watcher:
-            return _show_once(watcher.look(), sort, as_json=as_json)
+            return _show_once(watcher.poll(), sort, as_json=as_json)
     try:
         from pgqpy.top.app import Top
     except ModuleNotFoundError as exc:

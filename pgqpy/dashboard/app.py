@@ -74,7 +74,7 @@ def explain(exc: Exception) -> tuple[HTTPStatus, str]:
         (
             psycopg.errors.QueryCanceled,
             HTTPStatus.SERVICE_UNAVAILABLE,
-            lambda _exc: "The look took longer than five seconds: name a type, a tick or a time.",
+            lambda _exc: "The query took longer than five seconds: name a type, a tick or a time.",
         ),
         (psycopg.DataError, HTTPStatus.BAD_REQUEST, primary),  # a time or text that no table has
         (psycopg.Error, HTTPStatus.SERVICE_UNAVAILABLE, primary),

@@ -250,7 +250,7 @@ class Jobs:
             )
         except Exception as exc:  # noqa: BLE001  # as above
             logger.error("the end of change %s is not noted: %s", job.change, describe(exc))  # noqa: TRY400  # one line
-        self._database.close()  # maybe nobody looks any more
+        self._database.close()  # maybe nobody asks any more
 
     async def _all(self, job: Job) -> str:
         after: int | None = None

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class Feed:
-    """Looks at the database while a page is open, and for LINGER seconds after the last one."""
+    """Polls the database while a page is open, and for LINGER seconds after the last one."""
 
     def __init__(self, watcher: Watcher, idle: Callable[[], None] = lambda: None) -> None:
         """Share a watcher. `idle` is called when the last viewer has gone."""
@@ -36,7 +36,7 @@ class Feed:
 
     @property
     def last(self) -> Snapshot:
-        """What the last look found."""
+        """What the last poll found."""
         return self._watcher.last
 
     @property
@@ -95,31 +95,31 @@ class Feed:
         loop.call_soon_threadsafe(self._stopped.set)
 
     async def _poll(self) -> None:
-        """Look until nobody wants to know. Somebody may come while the session closes."""
+        """Poll until nobody wants to know. Somebody may come while the session closes."""
         while True:
             try:
-                await self._look()
+                await self._poll_while_wanted()
             finally:
                 self._idle()
                 await asyncio.to_thread(self._watcher.close)
             if not self._wanted:
                 return
 
-    async def _look(self) -> None:
+    async def _poll_while_wanted(self) -> None:
         while True:
             try:
-                await self._look_once()
+                await self._poll_once()
             except Exception as exc:  # noqa: BLE001  # the viewers see the last snapshot and its age
-                logger.error("the look at the database failed: %s", describe(exc))  # noqa: TRY400  # one line
+                logger.error("the poll of the database failed: %s", describe(exc))  # noqa: TRY400  # one line
                 self._publish()
             await _wait_for(self._watcher.pause, self._stopped)
             if not self._wanted:
                 return
 
-    async def _look_once(self) -> None:
+    async def _poll_once(self) -> None:
         """Show the data before the checks have ended: with many queues these take a second."""
-        looks = self._watcher.looks()
-        while await asyncio.to_thread(next, looks, None) is not None:
+        parts = self._watcher.polls()
+        while await asyncio.to_thread(next, parts, None) is not None:
             self._publish()
             if self._stopped.is_set():
                 return

@@ -1,7 +1,7 @@
-"""The newest events of the queues that somebody follows. Each look reads what came since the last.
+"""The newest events of the queues that somebody follows. Each poll reads what came since the last.
 
 All who follow the same queue with the same filter share a tail. A queue without a new tick is not
-read. A tail rests after each look as the poll of the snapshots does, and for longer the more tails
+read. A tail rests after each poll as the poll of the snapshots does, and for longer the more tails
 there are. So all of them together take no more of a core than one would.
 """
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from pgqpy.browse import Cut
 
 ROWS = 100
-TICKS = 1000  # of a first look, and of one after a long time
+TICKS = 1000  # of a first poll, and of one after a long time
 EXTRAS = ("extra1", "extra2", "extra3", "extra4")
 MOST_DATA, MOST_EXTRA = 4096, 1000  # characters that a page shows
 MOST_TAILS = 200  # as many as streams; one more drops the tail that was asked for longest ago
 FORGET = 60.0  # seconds after which nobody follows any more: pages ask every ten, or more often
-REST = 75.0  # times what a look took: see pgqpy.watch
+REST = 75.0  # times what a poll took: see pgqpy.watch
 
 
 class ShownEvent(NamedTuple):
@@ -62,7 +62,7 @@ class _Tail:
     last: Cut | None = None  # they came before this tick
     asked: float = 0.0  # by time.monotonic, as the next one
     rests_until: float = 0.0
-    failure: Exception | None = None  # of the last look
+    failure: Exception | None = None  # of the last poll
 
 
 class Tails:
@@ -74,7 +74,7 @@ class Tails:
         self._tails: dict[Filter, _Tail] = {}
 
     def clear(self) -> None:
-        """Forget all: nobody looks any more."""
+        """Forget all: nobody asks any more."""
         with self._lock:
             self._tails = {}
 
@@ -89,7 +89,7 @@ class Tails:
             if is_new and time.monotonic() >= tail.rests_until:
                 began = time.monotonic()
                 try:
-                    _look(client, wanted, tail)
+                    _poll(client, wanted, tail)
                     tail.failure = None
                 except Exception as exc:  # noqa: BLE001  # raised below, to all who ask meanwhile
                     tail.failure = exc
@@ -110,7 +110,7 @@ class Tails:
             return tail, len(self._tails)
 
 
-def _look(client: Client, wanted: Filter, tail: _Tail) -> None:
+def _poll(client: Client, wanted: Filter, tail: _Tail) -> None:
     """Add the events since the tail's tick; begin anew if that tick is another one, or long ago."""
     with browse.reading(client):
         after = None

@@ -14,7 +14,7 @@ PRODUCERS = 2  # processes
 
 PART_SIZE = 20  # events: a kill repeats no more
 MAX_RETRIES = 3
-MAX_ATTEMPTS = 5  # unclean ends after which an event is given up
+MAX_ATTEMPTS = 5  # crashes after which an event is given up
 
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min)")

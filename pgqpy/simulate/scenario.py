@@ -137,7 +137,7 @@ class Crew:
 
 TICKER = own_process("pgqpy", "ticker", "run")
 PRODUCER = own_process("pgqpy.simulate.producer")
-LOOK_INTERVAL = 0.05  # seconds between two looks at the processes
+POLL_INTERVAL = 0.05  # seconds between two checks of the processes
 AUDIT_INTERVAL = 1.0  # seconds
 CHECK_INTERVAL = 2.0  # seconds between two searches for events that come again and again
 A_FEW = 100
@@ -251,7 +251,7 @@ class _Scenario:
             running.append(self._stack.enter_context(child))
         while any(child.running for child in running):
             tend()
-            self._look()
+            self._check()
         for child in running:
             if code := child.wait(STUCK):
                 raise child.failure(f"ended with exit code {code}")
@@ -263,13 +263,13 @@ class _Scenario:
             last = 0 if tick is None else tick[0]
             while self._position() < last:
                 tend()
-                self._look()
+                self._check()
                 if self._repeats():
                     self._view.say("stopped early: events come again and again")
                     self._history.complete = False
                     return
             tend()
-            self._look()
+            self._check()
             if not (self._awaited() or self._parked()) or self._progress.idle > QUIET:
                 return
 
@@ -294,7 +294,7 @@ class _Scenario:
         (info,) = self._client.get_consumer_info(QUEUE, CONSUMER)
         return info.last_tick or 0
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Read the log and the ticks, show the figures; RunFailed if a process is gone or stuck."""
         for child in self._processes:
             child.check()
@@ -304,7 +304,7 @@ class _Scenario:
             self._audited = time.monotonic()
         if self._progress.idle > STUCK:
             raise RunFailed(STOP.format(STUCK))
-        time.sleep(LOOK_INTERVAL)
+        time.sleep(POLL_INTERVAL)
 
     def _read_log(self) -> None:
         lines = self._reader.new_lines()

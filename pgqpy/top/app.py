@@ -28,41 +28,41 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     Names = tuple[str, str]  # of a queue and its consumer
 
-END = 2.0  # seconds to wait for the last look: a server that hangs does not keep the program
+END = 2.0  # seconds to wait for the last poll: a server that hangs does not keep the program
 
 
-class Looks:
-    """Looks at the database until it is stopped. The functions are called in its thread."""
+class PollThread:
+    """Polls the database until it is stopped. The functions are called in its thread."""
 
     def __init__(
         self,
         watcher: Watcher,
         *,
-        on_look: Callable[[Snapshot], None],
+        on_poll: Callable[[Snapshot], None],
         on_dead: Callable[[Names, DeadEvents | None], None],
         on_bug: Callable[[Exception], None],
     ) -> None:
         """Take the watcher; `stop` closes its connection."""
         self._watcher = watcher
-        self._on_look, self._on_dead, self._on_bug = on_look, on_dead, on_bug
+        self._on_poll, self._on_dead, self._on_bug = on_poll, on_dead, on_bug
         self._wake, self._stopping = Event(), False
         self._fully = False
         self._wanted: Names | None = None
-        self._thread = Thread(target=self._run, name="looks", daemon=True)
+        self._thread = Thread(target=self._run, name="polls", daemon=True)
 
     def start(self) -> None:
-        """Begin; the first look connects."""
+        """Begin; the first poll connects."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the look that is under way, or without it if it takes long."""
+        """End after the poll that is under way, or without it if it takes long."""
         self._stopping = True
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(END)
 
-    def look_now(self) -> None:
-        """Look at once, also at sizes and with all checks."""
+    def poll_now(self) -> None:
+        """Poll at once, also at sizes and with all checks."""
         self._fully = True
         self._wake.set()
 
@@ -77,7 +77,7 @@ class Looks:
                 self._wake.clear()
                 fully, self._fully = self._fully, False
                 wanted, self._wanted = self._wanted, None
-                self._look(fully=fully)
+                self._poll(fully=fully)
                 if wanted is not None:
                     self._on_dead(wanted, self._watcher.dead_events(*wanted))
                 self._wake.wait(self._watcher.pause)
@@ -86,15 +86,15 @@ class Looks:
         finally:
             self._watcher.close()
 
-    def _look(self, *, fully: bool) -> None:
-        for found in self._watcher.looks(fully=fully):
-            self._on_look(found)
+    def _poll(self, *, fully: bool) -> None:
+        for found in self._watcher.polls(fully=fully):
+            self._on_poll(found)
             if self._stopping:
                 return
 
 
-class Looked(Message):
-    """A look ended."""
+class Polled(Message):
+    """A poll ended."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         """Take what it found."""
@@ -126,7 +126,7 @@ class Top(App[Exception]):
     ENABLE_COMMAND_PALETTE = False
     CSS_PATH = "top.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "look_now", "look now", show=False),
+        Binding("space", "poll_now", "poll now", show=False),
         Binding("question_mark", "keys", "keys"),
         Binding("q", "quit", "quit"),
         Binding("ctrl+c", "quit", show=False, priority=True),
@@ -139,31 +139,31 @@ class Top(App[Exception]):
         self.snapshot = Snapshot()
         self.sort = sort
         self._watcher = watcher
-        self._looks = Looks(
+        self._poller = PollThread(
             watcher,
-            on_look=lambda found: self._post(Looked(found)),
+            on_poll=lambda found: self._post(Polled(found)),
             on_dead=lambda names, dead: self._post(Counted(names, dead)),
             on_bug=lambda error: self._post(Broken(error)),
         )
 
     @property
     def pause(self) -> float:
-        """The seconds between two looks."""
+        """The seconds between two polls."""
         return self._watcher.pause
 
     async def on_mount(self) -> None:
-        """Show the overview, and begin to look."""
+        """Show the overview, and begin to poll."""
         with suppress(NotImplementedError):  # Windows
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit)
         await self.push_screen(Overview())
-        self._looks.start()
+        self._poller.start()
 
     def on_unmount(self) -> None:
-        """End the looks."""
-        self._looks.stop()
+        """End the polls."""
+        self._poller.stop()
 
-    def on_looked(self, message: Looked) -> None:
-        """Show what a look found."""
+    def on_polled(self, message: Polled) -> None:
+        """Show what a poll found."""
         self.snapshot = message.snapshot
         if isinstance(self.screen, LiveScreen):
             self.screen.refresh_data()
@@ -183,13 +183,13 @@ class Top(App[Exception]):
 
     def count_dead(self, names: tuple[str, str]) -> None:
         """Count a consumer's dead events by type and error, and show them."""
-        self._looks.count_dead(names)
+        self._poller.count_dead(names)
 
-    def action_look_now(self) -> None:
-        """Look at once, with all checks."""
+    def action_poll_now(self) -> None:
+        """Poll at once, with all checks."""
         if isinstance(self.screen, ConsumerScreen):
             self.count_dead(self.screen.names)
-        self._looks.look_now()
+        self._poller.poll_now()
 
     async def action_keys(self) -> None:
         """Show the keys."""

@@ -201,7 +201,7 @@ def _ticker(snapshot: Snapshot) -> str:
 def answer_line(snapshot: Snapshot, now: datetime, patience: float) -> str | None:
     """Say that the database does not answer, and how old the data are; None: it answers.
 
-    `patience`: seconds after the last data from which a look counts as one without an answer.
+    `patience`: seconds after the last data from which a poll counts as one without an answer.
     """
     if snapshot.no_answer is not None:
         for_how_long = _seconds(now - snapshot.no_answer.since)
@@ -215,7 +215,7 @@ def answer_line(snapshot: Snapshot, now: datetime, patience: float) -> str | Non
 
 
 def _age(snapshot: Snapshot, now: datetime) -> str:
-    assert snapshot.taken is not None  # noqa: S101  # the callers have looked
+    assert snapshot.taken is not None  # noqa: S101  # the callers have checked
     return _seconds(now - snapshot.taken)
 
 

@@ -99,7 +99,7 @@ class LiveTable(DataTable[Text]):
 
 
 MOST_ROWS = 200  # of a table, the worst ones: a terminal shows 50, and drawing takes time
-PATIENCE = 5.0  # seconds for an answer, after the pause between two looks
+PATIENCE = 5.0  # seconds for an answer, after the pause between two polls
 BACK = Binding("escape", "app.pop_screen", "back")
 SORTING = (
     Binding("l", "sort('lag')", "by lag"),
@@ -264,7 +264,7 @@ class Overview(LiveScreen):
     ]
 
     def parts(self) -> ComposeResult:
-        """Yield problems, the table, and the line that looks for names."""
+        """Yield problems, the table, and the line that searches names."""
         yield Static(id="problems", markup=False)
         yield Static(id="caption", markup=False)
         yield LiveTable(QUEUES, id="queues")
@@ -347,14 +347,14 @@ escape  back
 l r d n sort by lag, rate, dead events, name
 /       show only queues with a part of a name; escape shows all
 p       all problems that the checks of pgqpy doctor found
-space   look now, also at sizes, and make all checks
+space   poll now, also at sizes, and make all checks
 ?       this page
 q       quit
 
 lag: the age of the last finished tick, 0 while no event is pending; of a queue, the largest one
 pending: event ids after the position; of a queue, of the consumer that has most
 ticks: whether the queue gets its ticks
-events/s: inserted, or finished by a consumer, since the last look
+events/s: inserted, or finished by a consumer, since the last poll
 10,000+: counting stops there
 -: not known, or not to be seen by this role
 """

@@ -33,7 +33,7 @@ TickState = Literal["ok", "late", "skipped", "paused", "external", "no ticker"]
 class Count:
     """A number of events that was counted up to a limit; as text ``10,000+`` if there are more.
 
-    Exactly as many as the limit count as more: nobody has looked.
+    Exactly as many as the limit count as more: nobody has counted them.
     """
 
     number: int
@@ -59,7 +59,7 @@ class QueueState:
     """A queue. A value that cannot be seen, or not yet, is None.
 
     Attributes:
-        events_per_second: inserted since the previous look; at the first look, over the last 20
+        events_per_second: inserted since the previous poll; at the first poll, over the last 20
             ticks. Ids that a transaction used and rolled back count too.
         tick_age: of the last tick.
         new_events: since the last tick.
@@ -96,7 +96,7 @@ class ConsumerState:
         mode: plain, shared or lanes; None until the first run.
         lag: the age of the last finished tick; 0 while no event is pending. The oldest waiting
             event has been visible for at most that time.
-        events_per_second: finished since the previous look; None at the first one.
+        events_per_second: finished since the previous poll; None at the first one.
         live_workers: sessions, and leases that have not ended, that work for it; None: unknown.
         open_batches: also those of its workers, and leases of receivers.
         oldest_batch: the longest time without progress of an open batch.
@@ -167,7 +167,7 @@ class NoAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What the last look found. While the database does not answer, the last data stay.
+    """What the last poll found. While the database does not answer, the last data stay.
 
     Names, error texts and findings come from the database: escape them before they are shown.
 
@@ -175,7 +175,7 @@ class Snapshot:
         database: its name; empty before the first answer.
         taken: when the data were read, by this machine's clock; None: never yet.
         took: how many seconds that lasted.
-        no_answer: None: the last look succeeded.
+        no_answer: None: the last poll succeeded.
         queues: by name.
         consumers: by queue and name, without subconsumers: these are workers.
         workers: of all consumers, a row of the consumer itself (worker None) before its workers.

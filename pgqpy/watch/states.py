@@ -81,7 +81,7 @@ UNKNOWN = (  # this role may not see it, or the schema is older, or the extensio
 
 
 class Found(NamedTuple):
-    """What the queries of one look returned; None: this role may not see it."""
+    """What the queries of one poll returned; None: this role may not see it."""
 
     queues: list[QueueInfo]
     consumers: list[ConsumerInfo]
@@ -98,7 +98,7 @@ class Found(NamedTuple):
 
 
 def read(client: Client) -> Found:
-    """Run the queries of one look. Raises the errors of the client."""
+    """Run the queries of one poll. Raises the errors of the client."""
     run = client.connection.execute
     queues, consumers = client.get_queue_info(), client.get_consumer_info()
     named = {(each.queue_name, each.last_tick_id) for each in queues}

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 LEAST_PAUSE = 1.0  # seconds
 LOST_PAUSE = 2.0  # seconds, while the database does not answer
-# A pause lasts so many times what it follows. A look and two slow parts: 1/75 + 2/300 = 2 % of a
+# A pause lasts so many times what it follows. A poll and two slow parts: 1/75 + 2/300 = 2 % of a
 # core at most.
 PAUSE = 75
 SLOW_PAUSE = 300
@@ -52,7 +52,7 @@ class Reached(NamedTuple):
 
 
 def rates(before: Reached | None, now: Reached) -> dict[Names, float]:
-    """Return ids a second, for names that both looks have and whose ids did not fall."""
+    """Return ids a second, for names that both polls have and whose ids did not fall."""
     if before is None or now.at <= before.at:
         return {}
     return {
@@ -63,7 +63,7 @@ def rates(before: Reached | None, now: Reached) -> dict[Names, float]:
 
 
 def pause_after(took: float) -> float:
-    """Return the seconds to wait after a look that took `took` seconds."""
+    """Return the seconds to wait after a poll that took `took` seconds."""
     return max(LEAST_PAUSE, PAUSE * took)
 
 
@@ -97,19 +97,19 @@ LEVELS = ("fail", "warn", "skipped", "ok")  # the worst first
 
 
 class Watcher:
-    """Looks at a database again and again, over one connection, in read-only transactions.
+    """Polls a database again and again, over one connection, in read-only transactions.
 
     The server and this process together spend at most 2 % of a core, if the caller pauses between
-    two looks as `pause` says. Several threads may share a watcher.
+    two polls as `pause` says. Several threads may share a watcher.
 
         with Watcher("postgresql://localhost/shop") as watcher:
             while True:
-                show(watcher.look())
+                show(watcher.poll())
                 time.sleep(watcher.pause)
     """
 
     def __init__(self, dsn: str = "") -> None:
-        """Take the DSN; the first look connects. Raises ConnectionFailed if it is not valid."""
+        """Take the DSN; the first poll connects. Raises ConnectionFailed if it is not valid."""
         connect_parameters(dsn, {})
         self._dsn = dsn
         self._lock = Lock()
@@ -128,36 +128,36 @@ class Watcher:
 
     @property
     def last(self) -> Snapshot:
-        """What the last look found."""
+        """What the last poll found."""
         return self._last
 
     @property
     def pause(self) -> float:
-        """How many seconds to wait until the next look."""
+        """How many seconds to wait until the next poll."""
         return LOST_PAUSE if self._last.no_answer else pause_after(self._last.took)
 
     def close(self) -> None:
-        """Close the connection; a later look opens a new one."""
+        """Close the connection; a later poll opens a new one."""
         with self._lock:
             self._disconnect()
 
-    def look(self, *, fully: bool = False) -> Snapshot:
-        """Look at the database; if it does not answer, say so in a snapshot with the last data.
+    def poll(self, *, fully: bool = False) -> Snapshot:
+        """Poll the database; if it does not answer, say so in a snapshot with the last data.
 
         With `fully`, sizes are read and the checks of doctor are made, whatever their clocks say.
         """
-        for _snapshot in self.looks(fully=fully):
+        for _snapshot in self.polls(fully=fully):
             pass
         return self._last
 
-    def looks(self, *, fully: bool = False) -> Iterator[Snapshot]:
-        """Do the same as `look`, and yield a snapshot after each part of it.
+    def polls(self, *, fully: bool = False) -> Iterator[Snapshot]:
+        """Do the same as `poll`, and yield a snapshot after each part of it.
 
         The data come first, in a tenth of a second. The checks and the sizes, which take a second
         with 1,000 queues, follow if they are due.
         """
         for part in (
-            partial(self._look, fully=fully),
+            partial(self._poll, fully=fully),
             partial(self._examine, fully=fully),
             partial(self._read_sizes, fully=fully),
         ):
@@ -169,7 +169,7 @@ class Watcher:
                 return
 
     def _run(self, part: Callable[[Client], Snapshot | None]) -> Snapshot | None:
-        """Run a part of a look. None: it was not due."""
+        """Run a part of a poll. None: it was not due."""
         try:
             found = part(self._connected())
         except (psycopg.Error, PgqError) as exc:
@@ -203,7 +203,7 @@ class Watcher:
             self._client.connection.close()
         self._client = None
 
-    def _look(self, client: Client, *, fully: bool) -> Snapshot:
+    def _poll(self, client: Client, *, fully: bool) -> Snapshot:
         began = time.monotonic()
         found = read(client)
         ended = time.monotonic()

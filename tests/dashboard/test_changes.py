@@ -180,7 +180,7 @@ def test_a_change_is_in_the_next_message_of_a_stream(
         assert log_in(browser, "anna").is_redirect
         assert browser.portal is not None
         browser.get("/cron")
-        monkeypatch.setattr(board.feed, "_publish", lambda: None)  # no look makes texts anew
+        monkeypatch.setattr(board.feed, "_publish", lambda: None)  # no poll makes texts anew
         assert browser.portal.call(board.feed.text, "cron", make) == "before"
         assert post(browser, "pause-cron", name="report").is_redirect
         assert browser.portal.call(board.feed.text, "cron", make) == "after"

@@ -1,4 +1,4 @@
-"""One poll for all viewers, only while somebody looks; a lost database comes back."""
+"""One poll for all viewers, only while somebody watches; a lost database comes back."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ SESSIONS = """
 
 
 class CountingWatcher(Watcher):
-    """A watcher that counts its looks."""
+    """A watcher that counts its polls."""
 
     count = 0
 
-    def looks(self, *, fully: bool = False) -> Iterator[Snapshot]:
+    def polls(self, *, fully: bool = False) -> Iterator[Snapshot]:
         self.count += 1
-        return super().looks(fully=fully)
+        return super().polls(fully=fully)
 
 
 class SlowlyChecking(Watcher):
@@ -48,7 +48,7 @@ class SlowlyChecking(Watcher):
 
 @pytest.fixture
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for the next look, and the poll ends with the last viewer."""
+    """Nobody waits for the next poll, and the poll ends with the last viewer."""
     monkeypatch.setattr(live, "LINGER", 0.0)
     monkeypatch.setattr(Watcher, "pause", 0.01)
 
@@ -67,9 +67,9 @@ async def test_nothing_is_polled_while_nobody_looks(
         if watcher.count > 2:
             break
     await eventually_async(lambda: not feed.polls)
-    looks = watcher.count
+    polls = watcher.count
     await eventually_async(lambda: connection.execute(SESSIONS).fetchall() == [(0,)])
-    assert watcher.count == looks
+    assert watcher.count == polls
     assert (await feed.snapshot()).taken is not None  # it begins again
     await feed.stop()
 
@@ -156,7 +156,7 @@ async def test_who_comes_while_the_session_closes_is_looked_for(dsn: str) -> Non
     last = await anext(late)
     following = asyncio.ensure_future(anext(late))
     watcher.may_close.set()
-    assert (await following) is not None, "a look, not the silence after QUIET seconds"
+    assert (await following) is not None, "a poll, not the silence after QUIET seconds"
     assert last is not None
     await feed.stop()
     await late.aclose()

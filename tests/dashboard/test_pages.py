@@ -217,14 +217,14 @@ def test_a_look_for_events_is_bounded_and_goes_on(
         client.insert_event("orders", "rare" if number == 10 else "x", "{}")
         client.tick_queue("orders")
     first = client.call(calls.ticks.get_tick_info("orders"))[0].tick_id
-    browser, looks = site(), 1
+    browser, polls = site(), 1
     page = browser.get(f"/events?queue=orders&type=rare&tick={first}").text
     while not ids(page):
-        looks += 1
+        polls += 1
         _, found, onward = page.partition('<a rel="next" href="')
         assert found
         page = browser.get(onward.partition('"')[0].replace("&amp;", "&")).text
-    assert looks > 1
+    assert polls > 1
     assert len(ids(page)) == 1
 
 

@@ -22,7 +22,7 @@ PAGE = "/events/follow?queue=orders"
 
 @pytest.fixture(autouse=True)
 def _restless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No tail rests: each look reads."""
+    """No tail rests: each poll reads."""
     monkeypatch.setattr(tails, "REST", 0.0)
 
 
@@ -94,7 +94,7 @@ def test_a_queue_without_a_new_tick_is_not_asked(orders: pgqpy.Client, dsn: str)
         followed.newest(reader, ALL, -1)
 
 
-def test_all_who_follow_share_one_look(
+def test_all_who_follow_share_one_poll(
     orders: pgqpy.Client, dsn: str, connection: psycopg.Connection[Any]
 ) -> None:
     followed, known = Tails(), insert(orders, 3)
@@ -104,19 +104,19 @@ def test_all_who_follow_share_one_look(
     with ThreadPoolExecutor(8) as pool, pgqpy.connect(dsn) as reader:
         with connection.transaction():  # the first one waits for this lock
             connection.execute("lock table pgq.event_1 in access exclusive mode")
-            looks = [pool.submit(followed.newest, reader, ALL, tick)]
+            polls = [pool.submit(followed.newest, reader, ALL, tick)]
             eventually(lambda: connection.execute(WAITS).fetchall())
-            looks += [pool.submit(followed.newest, gone, ALL, tick) for _ in range(7)]
-        assert [ids(each.result()) for each in looks] == [known] * 8
+            polls += [pool.submit(followed.newest, gone, ALL, tick) for _ in range(7)]
+        assert [ids(each.result()) for each in polls] == [known] * 8
 
 
-def test_a_tail_rests_after_a_look(orders: pgqpy.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tail_rests_after_a_poll(orders: pgqpy.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tails, "REST", 1e9)
     followed, known = Tails(), insert(orders, 1)
     assert ids(followed.newest(orders, ALL, None)) == known
     more = insert(orders, 1)
     assert ids(followed.newest(orders, ALL, None)) == known
-    followed.clear()  # nobody looked meanwhile
+    followed.clear()  # nobody asked meanwhile
     assert ids(followed.newest(orders, ALL, None)) == more + known
 
 

@@ -134,7 +134,7 @@ class Stream:
 
     def latest(self) -> dict[str, Any]:
         """Ask for it at a time when the reader looks: no ticker is there to notify it."""
-        self.reader._look_at = 0.0
+        self.reader._poll_at = 0.0
         return self.ask()
 
     def run(self) -> list[dict[str, Any]]:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pgqpy.testing import EmbeddedServer
     from tests.support.processes import PythonProcess
 
-pytestmark = pytest.mark.slow
-
 ENOUGH = 200_000  # bytes that the producers write down
 KILLS = 2
 BETWEEN = 3  # micro-batches of each query from one kill to the next
@@ -48,6 +46,7 @@ def cluster(
         yield Cluster(flow, started.executors)
 
 
+@pytest.mark.slow
 def test_a_batch_and_a_stream_read_what_was_committed(cluster: Cluster) -> None:
     flow = cluster.flow
     eventually(lambda: flow.produced() > ENOUGH)
@@ -59,6 +58,7 @@ def test_a_batch_and_a_stream_read_what_was_committed(cluster: Cluster) -> None:
     assert sorted(flow.files()) == sorted(flow.files("batch.jsonl"))
 
 
+@pytest.mark.long
 def test_a_query_outlives_its_executors(cluster: Cluster) -> None:
     flow = cluster.flow
     driver = flow.start("stream")

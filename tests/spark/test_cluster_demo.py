@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.support.processes import PythonProcess
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 DEMO = ROOT / "examples" / "compose"
 COMPOSE = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")

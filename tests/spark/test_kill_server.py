@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pgqpy.testing import EmbeddedServer
     from tests.support.processes import PythonProcess
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 BETWEEN = 4  # micro-batches of each query from one crash to the next
 

@@ -69,7 +69,7 @@ def test_an_idle_query_asks_the_server_once_a_second(feed, start, monkeypatch):
 def test_a_tick_is_noticed_without_waiting_for_the_next_look(feed, start):
     stream = start().begin()
     stream.run()
-    stream.reader._look_at = float("inf")
+    stream.reader._poll_at = float("inf")
     assert stream.ask()["tick"] == 1
     feed.insert("a")
     eventually(lambda: stream.ask()["tick"] == 2)

@@ -165,7 +165,7 @@ def test_duty_looks_at_the_entries_only_when_something_may_be_due(client, queue,
     duty.fire(client)
     add(client, "report", minutes_ago(1))
     assert duty.fire(client).events == []
-    monkeypatch.setattr(cron, "LOOK", 0.0)
+    monkeypatch.setattr(cron, "POLL_PERIOD", 0.0)
     assert Cron().fire(client).events != []
 
 

@@ -48,7 +48,7 @@ def names(app: Top) -> list[str]:
 
 @asynccontextmanager
 async def running(dsn: str, size: tuple[int, int] = (80, 24)) -> AsyncIterator[tuple[Top, Any]]:
-    """Run the application; yield it and its pilot after its first look."""
+    """Run the application; yield it and its pilot after its first poll."""
     app = Top(Watcher(dsn))
     async with app.run_test(size=size) as pilot:
         await eventually_async(lambda: app.snapshot.examined or app.snapshot.no_answer)
@@ -217,8 +217,8 @@ async def test_a_server_that_hangs_keeps_neither_the_keys_nor_the_end(
                 await press(pilot, "space", "enter")
                 assert "queue q-orders" in shown(app)
                 await press(pilot, "q")
-            assert app._looks._thread.is_alive()
-        app._looks._thread.join()
+            assert app._poller._thread.is_alive()
+        app._poller._thread.join()
 
 
 def test_a_look_that_ends_before_a_screen_has_its_widgets_is_harmless() -> None:
@@ -235,15 +235,15 @@ async def test_q_ends_it_with_its_connection(dsn: str, connection: Connection) -
 
 
 class Waiting(Watcher):
-    """A watcher whose first look ends when it is told to."""
+    """A watcher whose first poll ends when it is told to."""
 
     def __init__(self, dsn: str) -> None:
         super().__init__(dsn)
-        self.may_look = threading.Event()
+        self.may_poll = threading.Event()
 
-    def looks(self, *, fully: bool = False) -> Iterator[Snapshot]:
-        assert self.may_look.wait(60)
-        return super().looks(fully=fully)
+    def polls(self, *, fully: bool = False) -> Iterator[Snapshot]:
+        assert self.may_poll.wait(60)
+        return super().polls(fully=fully)
 
 
 async def test_before_the_first_look_it_says_nothing_about_the_database(dsn: str) -> None:
@@ -252,7 +252,7 @@ async def test_before_the_first_look_it_says_nothing_about_the_database(dsn: str
     async with app.run_test() as pilot:
         await pilot.pause()
         first = shown(app)
-        watcher.may_look.set()
+        watcher.may_poll.set()
         await eventually_async(lambda: "no active ticker" in shown(app))
     assert first.startswith("no data yet")
     assert "the checks run" in first
@@ -261,7 +261,7 @@ async def test_before_the_first_look_it_says_nothing_about_the_database(dsn: str
 
 async def test_an_unexpected_error_ends_it_and_is_returned(dsn: str) -> None:
     class Broken(Watcher):
-        def looks(self, *, fully: bool = False) -> Any:
+        def polls(self, *, fully: bool = False) -> Any:
             raise ZeroDivisionError
 
     app = Top(Broken(dsn))

@@ -36,10 +36,10 @@ def test_an_expensive_part_has_a_slower_clock(took: float, due: float) -> None:
 
 
 def test_no_more_than_two_percent_of_a_core_by_construction() -> None:
-    looks, slow = 1.0 / pause_after(1.0), SlowClock(0.0)
+    polls, slow = 1.0 / pause_after(1.0), SlowClock(0.0)
     slow.done(0.0, 1.0)
     assert not slow.is_due(300.0)
-    assert looks + 2 / 300 <= 0.02
+    assert polls + 2 / 300 <= 0.02
 
 
 def test_a_count_that_stopped_at_its_limit_says_so() -> None:

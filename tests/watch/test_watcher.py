@@ -1,4 +1,4 @@
-"""What a look at a real database finds, and what it may not see."""
+"""What a poll at a real database finds, and what it may not see."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_look_finds_what_waits_and_what_is_dead(
     client.event_dead(batch, [(first, "no such customer")])
     client.event_retry(batch, second, 600)
     client.insert_events("orders", [("placed", "later")] * 3, delay=600)
-    found = watcher.look()
+    found = watcher.poll()
     assert found.no_answer is None
     assert found.database == connection.info.dbname
     queue, consumer = orders(found), billing(found)
@@ -86,16 +86,16 @@ def test_a_look_finds_what_waits_and_what_is_dead(
 
 @pytest.mark.usefixtures("new_orders")
 def test_the_second_look_tells_rates(watcher: Watcher, client: pgqpy.Client) -> None:
-    assert billing(watcher.look()).events_per_second is None
+    assert billing(watcher.poll()).events_per_second is None
     client.insert_events("orders", [("placed", "1")] * 10)
     client.tick_queue("orders")
-    second = watcher.look()
+    second = watcher.poll()
     assert orders(second).events_per_second
     assert billing(second).events_per_second == 0
     batch = client.next_batch("orders", "billing")
     assert batch is not None
     client.finish_batch(batch)
-    third = watcher.look()
+    third = watcher.poll()
     assert orders(third).events_per_second == 0
     assert billing(third).events_per_second
 
@@ -108,22 +108,22 @@ def test_counts_stop_at_ten_thousand(watcher: Watcher, connection: Connection) -
         select sub_queue, sub_id, n, 1, now(), 'reason', 1
         from pgq.registration, generate_series(1, 10001) n
     """)
-    assert str(orders(watcher.look()).dead_events) == "10,000+"
+    assert str(orders(watcher.poll()).dead_events) == "10,000+"
     dead = watcher.dead_events("orders", "billing")
     assert dead is not None
     assert (sum(each.dead_events for each in dead.counts), dead.more) == (10_000, True)
 
 
 @pytest.mark.usefixtures("new_orders")
-def test_findings_and_sizes_are_not_made_anew_at_each_look(
+def test_findings_and_sizes_are_not_made_anew_at_each_poll(
     watcher: Watcher, connection: Connection
 ) -> None:
-    first = watcher.look()
+    first = watcher.poll()
     connection.execute("update pgq.queue set queue_disable_insert = true")
-    second = watcher.look()
+    second = watcher.poll()
     assert second.examined == first.examined
     assert "paused" not in {each.check for each in second.problems}
-    third = watcher.look(fully=True)
+    third = watcher.poll(fully=True)
     assert third.examined is not None
     assert "paused" in {each.check for each in third.problems}
     levels = [each.level for each in third.findings]
@@ -132,13 +132,13 @@ def test_findings_and_sizes_are_not_made_anew_at_each_look(
 
 @pytest.mark.usefixtures("new_orders")
 def test_the_data_come_before_findings_and_sizes(watcher: Watcher) -> None:
-    data, checked, sized = watcher.looks()
+    data, checked, sized = watcher.polls()
     assert (data.examined, data.findings, data.checking) == (None, (), True)
     assert (orders(data).consumers, orders(data).total_bytes) == (1, None)
     assert checked.findings
     assert (checked.taken, checked.checking) == (data.taken, False)
     assert orders(sized).total_bytes
-    assert [each.checking for each in watcher.looks()] == [False]
+    assert [each.checking for each in watcher.polls()] == [False]
 
 
 @pytest.mark.usefixtures("new_orders")
@@ -147,16 +147,16 @@ def test_the_ticker_daemons_and_the_state_of_a_queue(
 ) -> None:
     active, standby = connect(application_name="first"), connect(application_name="second")
     standby.execute(STAND_BY)
-    assert [each.active for each in watcher.look().tickers] == [False]
+    assert [each.active for each in watcher.poll().tickers] == [False]
     active.execute(HOLD_TICKER)
-    found = watcher.look()
+    found = watcher.poll()
     assert [(each.application, each.active) for each in found.tickers] == [
         ("first", True),
         ("second", False),
     ]
     assert orders(found).state == "ok"
     client.set_queue_config("orders", "ticker_paused", "true")
-    assert orders(watcher.look()).state == "paused"
+    assert orders(watcher.poll()).state == "paused"
 
 
 @pytest.mark.usefixtures("new_orders")
@@ -167,22 +167,22 @@ def test_processes_of_lanes_are_counted_once(
     run = "select pg_advisory_lock_shared(7366514, sub_id) from pgq.registration"
     for _ in range(2):
         connect().execute(f"{run} where sub_parent is null".encode())
-    consumer = billing(watcher.look())
+    consumer = billing(watcher.poll())
     assert (consumer.mode, consumer.live_workers) == ("lanes", 2)
 
 
 @pytest.mark.usefixtures("new_orders")
 def test_a_session_that_was_ended_is_opened_again(watcher: Watcher, connection: Connection) -> None:
-    first = watcher.look()
+    first = watcher.poll()
     ended = connection.execute("""
         select pg_terminate_backend(pid, 10000) from pg_stat_activity
         where application_name = 'pgqpy watch' and datname = current_database()
     """)
     assert ended.fetchall() == [(True,)]
-    lost = watcher.look()
+    lost = watcher.poll()
     assert lost.no_answer is not None
     assert (lost.no_answer.connected, lost.taken, lost.queues) == (False, first.taken, first.queues)
-    again = watcher.look()
+    again = watcher.poll()
     assert again.no_answer is None
     assert again.taken is not None
     assert first.taken is not None
@@ -199,9 +199,9 @@ def test_a_server_that_was_stopped_shows_since_when_and_comes_back(
     with Watcher(dsn) as watcher:
         with pgqpy.connect(dsn) as client:
             client.create_queue("orders")
-        assert orders(watcher.look()).consumers == 0
+        assert orders(watcher.poll()).consumers == 0
         own_server.stop("immediate")
-        lost, later = watcher.look(), watcher.look()
+        lost, later = watcher.poll(), watcher.poll()
         assert lost.no_answer is not None
         assert later.no_answer is not None
         assert later.no_answer.since == lost.no_answer.since
@@ -209,12 +209,12 @@ def test_a_server_that_was_stopped_shows_since_when_and_comes_back(
         assert later.queues == lost.queues != ()
         assert watcher.pause == 2.0
         own_server.start()
-        assert eventually(watcher.look).no_answer is None
+        assert eventually(watcher.poll).no_answer is None
 
 
 def test_a_database_that_never_answered_has_no_data() -> None:
     with Watcher("host=/nonexistent password=secret") as watcher:
-        found = watcher.look()
+        found = watcher.poll()
     assert found.taken is None
     assert found.no_answer is not None
     assert "secret" not in found.no_answer.what
@@ -227,7 +227,7 @@ def test_a_dsn_that_is_not_valid_is_refused() -> None:
 
 def test_a_database_without_the_schema_says_what_to_do(empty_dsn: str) -> None:
     with Watcher(empty_dsn) as watcher:
-        found = watcher.look()
+        found = watcher.poll()
     assert found.no_answer is not None
     assert found.no_answer.connected
     assert "install" in found.no_answer.what
@@ -237,15 +237,15 @@ def test_a_database_without_the_schema_says_what_to_do(empty_dsn: str) -> None:
 def test_a_locked_table_is_named_with_what_ends_the_lock(
     watcher: Watcher, connect: Connect
 ) -> None:
-    watcher.look()
+    watcher.poll()
     holder = connect(autocommit=False)
     holder.execute("lock table pgq.consumer in access exclusive mode")
-    found = watcher.look()
+    found = watcher.poll()
     assert found.no_answer is not None
     assert found.no_answer.connected
     assert f"pg_terminate_backend({holder.info.backend_pid})" in found.no_answer.what
     holder.rollback()
-    assert watcher.look().no_answer is None
+    assert watcher.poll().no_answer is None
 
 
 @pytest.mark.usefixtures("new_orders")
@@ -253,7 +253,7 @@ def test_a_login_without_any_role_sees_everything_but_dead_events(
     guest: str, connection: Connection
 ) -> None:
     with Watcher(guest) as watcher:
-        found = watcher.look()
+        found = watcher.poll()
         assert found.no_answer is None
         assert str(billing(found).dead_events) == "0"
         assert "skipped" in {each.level for each in found.findings}
@@ -267,7 +267,7 @@ def test_what_a_role_may_not_see_is_unknown(guest: str, connection: Connection) 
     for function in ("get_consumer_counts(int)", "get_worker_info(text, text)"):
         connection.execute(f"revoke execute on function pgq.{function} from public".encode())
     with Watcher(guest) as watcher:
-        found = watcher.look()
+        found = watcher.poll()
     assert found.no_answer is None
     assert (billing(found).dead_events, billing(found).live_workers) == (None, None)
     assert orders(found).dead_events is None
@@ -278,7 +278,7 @@ def test_the_extension_pgq_has_fewer_answers(extension_dsn: str) -> None:
         connection.execute("select pgq.create_queue('orders')")
         connection.execute("select pgq.register_consumer('orders', 'billing')")
     with Watcher(extension_dsn) as watcher:
-        found = watcher.look()
+        found = watcher.poll()
     assert found.no_answer is None
     assert (orders(found).consumers, orders(found).dead_events) == (1, None)
     assert (billing(found).lag, billing(found).pending_events) == (timedelta(0), 0)
@@ -291,7 +291,7 @@ def test_it_reads_only_and_calls_no_function_of_another_schema(
     lay_trap(connection)
     before = trapped(connection)
     with Watcher(dsn) as watcher:
-        assert watcher.look().no_answer is None
+        assert watcher.poll().no_answer is None
         assert trapped(connection) == before
         client = watcher._client
         assert client is not None

@@ -153,13 +153,13 @@ def _move(client: Client, queue: str, position: int | None, place: Cut) -> Move:
 SEEK = Page("/consumer/seek", "seek.html", collect_seek)
 
 
-# Each look is about 10,000 dead events at most; "search older" goes on where it ended. So a filter
-# that matches nothing among a million costs no more than one that does.
+# Each query reads about 10,000 dead events at most; "search older" goes on where it ended. So a
+# filter that matches nothing among a million costs no more than one that does.
 GROUPS = 20  # rows of the counts
 
 
 def collect_dead(view: View) -> dict[str, Any]:
-    """Return the counts and one page of a bounded look."""
+    """Return the counts and one page of a bounded query."""
     queue, consumer = view.needed("queue"), view.needed("consumer")
     context: dict[str, Any] = {"queue": queue, "consumer": consumer, "rights": view.rights}
     if not view.rights.types:

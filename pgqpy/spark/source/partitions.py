@@ -226,7 +226,7 @@ class EventPartition(InputPartition):
     The query contains the snapshots, so it selects the same events even if the ticks are removed
     between planning and reading. It cannot detect a rotation: for that the reader checks
     `from_tick`. Nor does it notice that a failover, a restore or a repair gave the queue other
-    ticks: for that the reader looks for `planned_end`, the end of the range that was planned.
+    ticks: for that the reader asks for `planned_end`, the end of the range that was planned.
     """
 
     queue: str

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pgqpy.spark.options import ReadOptions
     from pgqpy.spark.source.subscription import Subscription
 
-LOOK_INTERVAL = 1.0  # seconds between queries for a new tick while no notification arrives
+POLL_INTERVAL = 1.0  # seconds between queries for a new tick while no notification arrives
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -49,7 +49,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._begun = False  # Spark has written an offset to its log
         self._stop_at: int | None = None
         self._newest: Offset | None = None  # the queue's newest tick, as known
-        self._look_at = 0.0
+        self._poll_at = 0.0
 
     def __reduce__(self) -> tuple[Any, ...]:
         return StreamReader, (self.options, self.schema)
@@ -95,8 +95,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._is_first(at) and not is_trigger_once:
             return at._asdict()
         self.subscription.resume(at)
-        if self.subscription.connection.notified() or time.monotonic() >= self._look_at:
-            self._look_at = time.monotonic() + LOOK_INTERVAL
+        if self.subscription.connection.notified() or time.monotonic() >= self._poll_at:
+            self._poll_at = time.monotonic() + POLL_INTERVAL
             self._newest = self.subscription.newest(at)
         newest = at.tick if self._newest is None else self._newest.tick
         most = newest if self._stop_at is None else min(newest, self._stop_at)
