@@ -13,13 +13,8 @@ from pgqpy import install
 from pgqpy.doctor import (
     blockers,
     consumers,
-    cron,
-    engine,
-    lanes,
     queues,
-    roles,
-    stalled,
-    standbys,
+    schema,
     workers,
 )
 from pgqpy.doctor.finding import Finding, Row, quoted_role
@@ -47,34 +42,34 @@ def checks(limit: timedelta) -> tuple[Check, ...]:
     """Return the checks in their order; an open transaction older than `limit` is a failure."""
     judge_transactions = partial(blockers.judge_transactions, limit=limit)
     return (
-        Check("server", engine.SERVER, engine.judge_server),
-        Check("rights", engine.RIGHTS, engine.judge_rights),
-        Check("rights", engine.PUBLIC, engine.judge_public),
-        Check("roles", roles.ADMINS, roles.judge_admins),
-        Check("restored", engine.WITHOUT_KEY, engine.judge_without_key),
-        Check("restored", engine.RESTORED, engine.judge_restored),
-        Check("restored", engine.MOVED, engine.judge_moved),
-        Check("position", engine.POSITIONS, engine.judge_positions),
-        Check("position", engine.EXTENSION_POSITIONS, engine.judge_positions),
+        Check("server", schema.SERVER, schema.judge_server),
+        Check("rights", schema.RIGHTS, schema.judge_rights),
+        Check("rights", schema.PUBLIC, schema.judge_public),
+        Check("roles", schema.ADMINS, schema.judge_admins),
+        Check("restored", schema.WITHOUT_KEY, schema.judge_without_key),
+        Check("restored", schema.RESTORED, schema.judge_restored),
+        Check("restored", schema.MOVED, schema.judge_moved),
+        Check("position", schema.POSITIONS, schema.judge_positions),
+        Check("position", schema.EXTENSION_POSITIONS, schema.judge_positions),
         Check("ticker", queues.TICKS, queues.judge_ticks),
         Check("paused", queues.SWITCHES, queues.judge_switches),
         Check("rotation", queues.ROTATION, queues.judge_rotation),
-        Check("stalled", stalled.STALLED, stalled.judge_stalled),
+        Check("stalled", consumers.STALLED, consumers.judge_stalled),
         Check("retention", queues.RETENTION, queues.judge_retention),
         Check("delayed", queues.DELAYED, queues.judge_delayed),
         Check("stage", queues.STAGES, queues.judge_stages),
         Check("consumer", consumers.CONSUMERS, consumers.judge_consumers),
         Check("running", consumers.RUNNING, consumers.judge_running),
         Check("worker", workers.WORKERS, workers.judge_workers),
-        Check("lane", lanes.WAITING, lanes.judge_waiting),
-        Check("lane", lanes.CHANGES, lanes.judge_changes),
+        Check("lane", workers.WAITING, workers.judge_waiting),
+        Check("lane", workers.CHANGES, workers.judge_changes),
         Check("careful", workers.CAREFUL, workers.judge_careful),
         Check("retry", consumers.RETRIES, consumers.judge_retries),
         Check("dead", consumers.DEAD, consumers.judge_dead),
         Check("parked", consumers.PARKED, consumers.judge_parked),
-        Check("cron", cron.ENTRIES, cron.judge_entries),
+        Check("cron", queues.ENTRIES, queues.judge_entries),
         Check("lock", blockers.HELD, blockers.judge_held),
-        Check("standby", standbys.WAITING, standbys.judge_waiting),
+        Check("standby", blockers.STANDBYS, blockers.judge_standbys),
         Check("transaction", blockers.TRANSACTIONS, judge_transactions),
         Check("slot", blockers.SLOTS, blockers.judge_slots),
     )
@@ -101,15 +96,12 @@ def examine(
 
 def examine_roles(connection: Connection[Any]) -> Iterator[Finding]:
     """Yield the findings on roles that may grant the five roles."""
-    yield from _run(connection, Check("roles", roles.ADMINS, roles.judge_admins))
+    yield from _run(connection, Check("roles", schema.ADMINS, schema.judge_admins))
 
 
 def _findings(connection: Connection[Any], long_transaction: timedelta) -> Iterator[Finding]:
-    # First: where it is on, the next query may be refused.
-    row_security = Check("row security", engine.ROW_SECURITY, engine.judge_row_security)
-    yield from _run(connection, row_security)
     found = install.status(connection)
-    yield from engine.judge_schema(found)
+    yield from schema.judge_schema(found)
     if found.state in NOT_CHECKED:
         return
     for check in checks(long_transaction):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import pytest
 from psycopg.conninfo import make_conninfo
@@ -39,34 +38,6 @@ def test_the_database_may_have_any_style_of_intervals_and_dates(
         result = run(*command.split(), "--dsn", database)
         assert result.exit_code in (0, 1), result.output
         assert result.stderr == ""
-
-
-def test_missing_schema(bare_run: Run, empty_dsn: str) -> None:
-    result = bare_run("--dsn", empty_dsn, "doctor")
-    assert result.exit_code == 1
-    assert "pgqpy schema install" in result.stdout
-
-
-def test_extension(bare_run: Run, extension_dsn: str) -> None:
-    result = bare_run("--dsn", extension_dsn, "doctor")
-    assert result.exit_code == 0
-    assert "the extension pgq 3.5" in result.stdout
-    assert "consumer" in result.stdout
-
-
-def test_consumer_that_blocks_rotation(
-    examine: Examine, client: pgqpy.Client, connection: Connection
-) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    client.insert_events("orders", [("type", "data")] * 3)
-    connection.execute("update pgq.tick set tick_time = now() - interval '5 hours'")
-    client.tick_queue("orders")
-    code, worst = examine()
-    assert code == 1
-    assert worst["consumer"][0] == "fail"
-    for words in ("billing", "orders", "5 h ", "3 pending events", "unregister"):
-        assert words in worst["consumer"][1]
 
 
 def test_stage_that_nobody_commits(
@@ -125,34 +96,6 @@ def test_a_name_makes_no_line_of_its_own_in_a_pipe(run: Run, connect: Connect, d
         owner.execute(f"rollback prepared '{name}'".encode())
     assert r"prepared transaction x\nok" in said
     assert "\x1b" not in said
-
-
-@pytest.fixture
-def guest(connection: Connection, dsn: str) -> Iterator[str]:
-    connection.execute(f"create role {GUEST} login".encode())
-    yield make_conninfo(dsn, user=GUEST)
-    connection.execute(f"drop role {GUEST}".encode())
-
-
-def test_role_that_lacks_a_right(bare_run: Run, guest: str, connection: Connection) -> None:
-    result = bare_run("--dsn", guest, "doctor")
-    assert result.exit_code == 1
-    assert f"role {GUEST} lacks every right" in result.stdout
-    connection.execute(f"grant pgq_dashboard to {GUEST}".encode())
-    result = bare_run("--dsn", guest, "doctor")
-    assert result.exit_code == 0
-    assert f"role {GUEST} may look (pgq_dashboard), and no more" in result.stdout
-    connection.execute(f"grant pgq_writer to {GUEST}".encode())
-    result = bare_run("--dsn", guest, "doctor")
-    assert result.exit_code == 0
-    assert "may insert events, not:" in result.stdout
-    refused = [line for line in result.stdout.splitlines() if "permission denied" in line]
-    assert [line.split()[:2] for line in refused] == [
-        ["skipped", check] for check in ("stage", "retry", "parked")
-    ]
-    (told,) = [line for line in result.stdout.splitlines() if line.split()[1] == "transaction"]
-    assert f"no long transaction among role {GUEST}'s own" in told
-    assert f'grant pg_read_all_stats to "{GUEST}"' in told
 
 
 def test_synchronous_commit_off(run: Run) -> None:

@@ -35,18 +35,6 @@ def test_who_may_hold_up_a_consumer_that_nobody_seems_to_run_is_named(
         assert words in said
 
 
-def test_who_may_hold_up_a_consumer_that_runs_and_finishes_nothing_is_named(
-    examine: Examine, event: int, connect: Connect
-) -> None:
-    connect(application_name="billing app").execute(LOCK)
-    locker = connect(autocommit=False, application_name="locker")
-    locker.execute("select pgq.cancel_event('orders', array[%s::bigint])", [event])
-    level, said = examine()[1]["running"]
-    assert level == "warn"
-    assert "runs, but has finished nothing" in said
-    assert f"{MAY_WAIT} locker, server process" in said
-
-
 def test_prepared_transaction_that_may_hold_up_a_consumer_is_named(
     examine: Examine, event: int, connect: Connect, connection: Connection
 ) -> None:

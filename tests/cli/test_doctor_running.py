@@ -77,16 +77,6 @@ def test_after_the_clock_was_ahead_nothing_that_stands_still_is_fine(
 
 
 @pytest.mark.usefixtures("waiting")
-def test_after_a_minute_nobody_running_a_consumer_is_a_warning(
-    examine: Examine, connection: Connection
-) -> None:
-    age(connection, "5 minutes")
-    worst = examine()[1]
-    assert worst["running"][0] == "warn"
-    assert "no session runs consumer billing of queue orders" in worst["running"][1]
-
-
-@pytest.mark.usefixtures("waiting")
 def test_a_stream_that_nobody_runs_is_a_failure_and_an_archive_between_two_runs_is_none(
     examine: Examine, client: pgqpy.Client, connection: Connection
 ) -> None:

@@ -81,16 +81,6 @@ def test_many_late_queues_are_one_failure_without_a_ticker() -> None:
     assert found.remedy == "pgqpy ticker run"
 
 
-def test_a_late_queue_beside_a_ticker_is_named() -> None:
-    rows = [
-        queue(ticker="pid 7"),
-        queue(queue_name="bad", ticker="pid 7", ticker_lag=HOUR, ev_new=2),
-    ]
-    found = only(queues.judge_ticks(rows))
-    assert "pid 7" in found.what
-    assert "queue bad is 1 h old, 2 event(s) wait" in found.what
-
-
 def test_no_ticker(examine: Examine, client: pgqpy.Client, connection: Connection) -> None:
     client.create_queue("orders")
     connection.execute("update pgq.tick set tick_time = now() - interval '1 hour'")
@@ -119,23 +109,3 @@ def test_ticker_that_leaves_one_queue_out(
     assert code == 1
     assert f"server process {pid}" in worst["ticker"][1]
     assert "orders" in worst["ticker"][1]
-
-
-def test_an_external_ticker_that_does_not_tick(
-    examine: Examine, client: pgqpy.Client, connect: Connect
-) -> None:
-    client.create_queue("orders")
-    client.create_queue("copy")
-    client.set_queue_config("copy", "external_ticker", "true")
-    daemon = connect()
-    daemon.execute("select pg_advisory_lock(7366513, 0)")
-    assert examine()[1]["ticker"][0] == "ok"
-    client.insert_event("copy", "type", "data")
-    daemon.execute(
-        "update pgq.tick set tick_time = now() - interval '1 hour' from pgq.queue"
-        " where queue_id = tick_queue and queue_name = 'copy'"
-    )
-    code, worst = examine()
-    assert (code, worst["ticker"][0]) == (0, "warn")
-    for words in ("external ticker of queue copy", "is 1 h", "external_ticker=false"):
-        assert words in worst["ticker"][1]

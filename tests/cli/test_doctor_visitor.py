@@ -43,6 +43,8 @@ def skipped(bare_run: Run, dsn: str) -> dict[str, str]:
 def test_what_the_role_may_not_look_at_is_skipped_and_the_named_roles_skip_nothing(
     bare_run: Run, visitor: str, connection: Connection
 ) -> None:
+    connection.execute(f"grant pgq_dashboard to {VISITOR}".encode())
+    assert "may look (pgq_dashboard), and no more" in bare_run("--dsn", visitor, "doctor").stdout
     connection.execute(f"grant pgq_writer to {VISITOR}".encode())
     told = skipped(bare_run, visitor)
     assert set(told) == {"stage", "retry", "parked", "transaction"}

@@ -9,7 +9,9 @@ from tests.support.groups import group_of
 GROUPS = {
     "tests/spark/test_source.py::test_a_schema_projects": "spark",
     "tests/compat/test_client.py::test_events_go_in_and_come_out[sync]": "extension",
-    "tests/cli/test_doctor.py::test_extension": "extension",
+    "tests/cli/test_doctor_visitor.py::test_the_doctor_fails_nothing_that_the_extension_supports": (
+        "extension"
+    ),
     "tests/guarantees/test_g7_restore.py::test_a": "tests/guarantees/test_g7_restore.py",
 }
 

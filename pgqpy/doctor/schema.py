@@ -1,4 +1,4 @@
-"""Checks of the installed schema, the server's settings, rights, and restored data."""
+"""Checks of the installed schema, the server's settings, rights, roles, and restored data."""
 
 from __future__ import annotations
 
@@ -34,22 +34,16 @@ def judge_schema(found: Status) -> Iterator[Finding]:
 
 SERVER = """
     select pg_is_in_recovery() as standby,
-        current_setting('synchronous_commit') as synchronous_commit,
-        current_setting('fsync') as fsync,
-        current_setting('full_page_writes') as full_page_writes
+        current_setting('synchronous_commit') as synchronous_commit
 """
 
 
 def judge_server(rows: list[Row]) -> Iterator[Finding]:
-    """Report a standby, and settings with which a crash loses data."""
+    """Report a standby, and a setting with which a crash loses events."""
     server = rows[0]
     if server["standby"]:
         what = "this server is a standby: it can neither insert nor tick"
         yield Finding("fail", "server", what, "connect to the primary")
-    for name in ("fsync", "full_page_writes"):
-        if server[name] == "off":
-            what = f"{name} is off: a crash of the machine can destroy the database"
-            yield Finding("warn", "durability", what, f"{name} = on in postgresql.conf")
     if server["synchronous_commit"] == "off":
         what = (
             "synchronous_commit is off: a crash of the server can lose the last committed events, "
@@ -158,25 +152,6 @@ def judge_public(rows: list[Row]) -> Iterator[Finding]:
     if missing:
         what = f"PUBLIC lacks {len(missing)} right(s) that the engine grants: {_listed(missing)}"
         yield Finding("fail", "rights", what, remedy)
-
-
-ROW_SECURITY = """
-    select relname as name from pg_class
-    where relnamespace = to_regnamespace('pgq') and relrowsecurity
-        and relname ~ '(?x)^(installation | queue | checked | tick(_recent)? | consumer
-            | registration | position | event_(template|[0-9]+(_[0-9]+)?) | retry_queue
-            | delayed_event | dead_event | parked | skipped_event | ledger | stage | cron | replay
-            | change | history(_[0-2])?)$'
-    order by 1
-"""
-
-
-def judge_row_security(rows: list[Row]) -> Iterator[Finding]:
-    """Report tables whose rows PostgreSQL may hide from readers."""
-    for row in rows:
-        what = f"row-level security is on for pgq.{row['name']}: calls that read it may fail"
-        remedy = f"alter table pgq.{row['name']} disable row level security"
-        yield Finding("fail", "row security", what, remedy)
 
 
 def _listed(names: list[str]) -> str:
@@ -289,3 +264,40 @@ def judge_positions(rows: list[Row]) -> Iterator[Finding]:
         seek = command("consumer", "seek", queue, consumer)
         remedy = f"{seek} TICK sets it to one that exists"
         yield Finding("fail", "position", what, remedy)
+
+
+# From PostgreSQL 16 on, a role that makes another one has ADMIN OPTION on it, and may give that to
+# others. Superusers do not need it, and the schema's owner has every right in the schema. Up to 15,
+# every role with CREATEROLE may grant them: such a role is not named, because it may be needed.
+ADMINS: LiteralString = """
+    with ours as (
+        select oid, rolname, rolcanlogin from pg_roles
+        where rolname in (
+            'pgq_reader', 'pgq_writer', 'pgq_admin', 'pgq_ticker', 'pgq_dashboard'))
+    select r.rolname::text as role, m.rolname::text as login, quote_ident(m.rolname) as quoted,
+        quote_ident(g.rolname) as grantor
+    from ours r
+        join pg_auth_members a on a.roleid = r.oid
+        join pg_roles m on m.oid = a.member
+        left join pg_roles g on g.oid = a.grantor
+    where a.admin_option and not m.rolsuper
+        and m.oid <> (select nspowner from pg_namespace where nspname = 'pgq')
+    union all
+    select rolname, null, null, null from ours where rolcanlogin
+    order by login, grantor, role
+"""
+
+
+def judge_admins(rows: list[Row]) -> Iterator[Finding]:
+    """Report roles that may grant one of the five, and those of the five that can log in."""
+    for row in rows:
+        role = row["role"]
+        if row["login"] is None:
+            what = f"role {role} can log in: who made it may know its password"
+            yield Finding("warn", "roles", what, f"alter role {role} nologin password null")
+            continue
+        what = f"role {row['login']} may grant {role} to itself and to others: it has ADMIN OPTION"
+        by = f" granted by {row['grantor']}" if row["grantor"] else ""
+        revoke = f"revoke admin option for {role} from {row['quoted']}{by} cascade"
+        remedy = f"unless every database of the cluster trusts it: {revoke}"
+        yield Finding("warn", "roles", what, remedy)
