@@ -13,19 +13,14 @@ import pyarrow.compute as pc
 
 from pgqpy.calls import PAYLOAD_LIMIT
 from pgqpy.errors import InvalidArgument, InvalidEvent
-from pgqpy.spark.sink.json_text import objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pyspark.sql.types import DataType
 
 EXTRAS = ("extra1", "extra2", "extra3", "extra4")
 FIELDS = ("type", "data", *EXTRAS)
 TEXT = ("string", "varchar", "char")
-NUMBERS = {"byte", "short", "integer", "long", "float", "double", "decimal", "boolean", "void"}
-TIMES = {"date", "timestamp", "timestamp_ntz"}
-PACKABLE = {*TEXT, *NUMBERS, *TIMES, "binary", "array", "map", "struct"}  # Spark's typeName
 
 
 class EventColumns(NamedTuple):
@@ -33,20 +28,15 @@ class EventColumns(NamedTuple):
 
     Attributes:
         fields: the columns of type, data, extra1..4; None if there is no such column.
-        packed: index and name of the columns that become the data, as one JSON object.
         event_type: the type of every event; None if a column has the type.
     """
 
     fields: tuple[int | None, ...]
-    packed: tuple[tuple[int, str], ...]
     event_type: str | None
 
 
 def event_columns(schema: Sequence[tuple[str, str]], event_type: str | None) -> EventColumns:
     """Return the mapping for columns with these names and Spark types.
-
-    A column `data` becomes the event's data unchanged. Without it, all columns except `type` and
-    extra1..4 are packed as JSON.
 
     Raises:
         InvalidArgument: a field has no column or several, a column has no field, or a column has
@@ -61,37 +51,14 @@ def event_columns(schema: Sequence[tuple[str, str]], event_type: str | None) -> 
             remedy = f'cast it: df.withColumn("{name}", col("{name}").cast("string"))'
             raise _refused(name, f"column {name} is {kind}, and must be string: {remedy}")
     _check_one_type(names, event_type)
-    packed = tuple((n, name) for n, (name, _) in enumerate(schema) if name.lower() not in FIELDS)
-    if "data" in names and packed:
-        others = ", ".join(name for _, name in packed)
-        remedy = "drop them, or leave out data and they become JSON"
-        raise _refused(packed[0][1], f"beside data there is no field for {others}: {remedy}")
-    if "data" not in names and not packed:
-        raise _refused("data", "there is no column data, and none to pack as JSON: add one")
+    others = [name for name, _ in schema if name.lower() not in FIELDS]
+    if others:
+        remedy = 'drop them, or make them the data: to_json(struct("*"))'
+        raise _refused(others[0], f"events have no field for {', '.join(others)}: {remedy}")
+    if "data" not in names:
+        raise _refused("data", "there is no column data: add one")
     fields = tuple(names.index(field) if field in names else None for field in FIELDS)
-    return EventColumns(fields, packed, event_type)
-
-
-def check_packable(name: str, kind: DataType) -> None:
-    """Raise InvalidArgument if the type of a column, or a type inside it, has no JSON form."""
-    for each in _types_in(kind):
-        if each.typeName() not in PACKABLE:
-            whole = "" if each is kind else f" contains {each.simpleString()}, which"
-            raise _refused(
-                name,
-                f"column {name} is {kind.simpleString()},{whole or ' which'} has no JSON form: "
-                "cast it to string, convert it with to_json, or drop it",
-            )
-
-
-def _types_in(kind: DataType) -> Iterator[DataType]:
-    """Yield a type and the types inside it."""
-    yield kind
-    for name in ("elementType", "keyType", "valueType"):
-        if hasattr(kind, name):
-            yield from _types_in(getattr(kind, name))
-    for field in getattr(kind, "fields", ()):
-        yield from _types_in(field.dataType)
+    return EventColumns(fields, event_type)
 
 
 def _check_one_type(names: Sequence[str], event_type: str | None) -> None:
@@ -126,14 +93,10 @@ def fields(columns: EventColumns, batch: pa.RecordBatch) -> list[pa.Array | None
 
     Raises:
         InvalidEvent: a type is null, a text contains a NUL or is too long.
-        InvalidArgument: a column cannot be packed as JSON.
     """
     found = [None if n is None else batch.column(n) for n in columns.fields]
     if columns.event_type is not None:
         found[0] = pa.repeat(columns.event_type, batch.num_rows)
-    if columns.packed:
-        numbers, names = zip(*columns.packed, strict=True)
-        found[1] = objects(names, [batch.column(n) for n in numbers])
     for name, column in zip(FIELDS, found, strict=True):
         if column is not None:
             _check(name, column)

@@ -35,7 +35,6 @@ from pgqpy.spark.options import sink_options
 from pgqpy.spark.sink.rows import (
     COPY_END,
     COPY_START,
-    check_packable,
     column_names,
     combine,
     copy_octets,
@@ -306,7 +305,4 @@ def _stream_write_id() -> WriteId:
 
 def _columns(schema: StructType, event_type: str | None) -> EventColumns:
     kinds = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-    columns = event_columns(kinds, event_type)
-    for number, name in columns.packed:
-        check_packable(name, schema.fields[number].dataType)
-    return columns
+    return event_columns(kinds, event_type)

@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql.types import (
-    ArrayType,
-    DayTimeIntervalType,
-    MapType,
-    StringType,
-    StructType,
-    VariantType,
-    YearMonthIntervalType,
-)
 
 from pgqpy.errors import InvalidArgument
 from pgqpy.spark.options import refuse_overwrite, sink_options
 from pgqpy.spark.sink.rows import event_columns
-from pgqpy.spark.sink.writers import BatchWriter
 
 TYPE, DATA = ("type", "string"), ("data", "string")
 
@@ -24,13 +14,6 @@ TYPE, DATA = ("type", "string"), ("data", "string")
 def test_fields_are_found_by_name_in_any_order_and_case():
     found = event_columns([("Extra4", "string"), ("DATA", "string"), ("tYpe", "varchar(9)")], None)
     assert found.fields == (2, 1, None, None, None, 0)
-    assert found.packed == ()
-
-
-def test_without_data_all_others_are_packed():
-    found = event_columns([("id", "bigint"), TYPE, ("Name", "string"), ("extra1", "string")], None)
-    assert found.fields == (1, None, 3, None, None, None)
-    assert found.packed == ((0, "id"), (2, "Name"))
 
 
 def test_type_may_come_from_an_option():
@@ -47,11 +30,11 @@ def test_type_may_come_from_an_option():
         ([TYPE, ("data", "binary")], None, "data", "cast"),
         ([TYPE, ("data", "struct<a:int>")], None, "data", "cast"),
         ([TYPE, DATA, ("extra2", "map<string,string>")], None, "extra2", "cast"),
-        ([TYPE, DATA, ("id", "int"), ("x", "int")], None, "id, x", "drop them"),
+        ([TYPE, DATA, ("id", "int"), ("x", "int")], None, "id, x", "to_json"),
         ([TYPE], None, "data", "add one"),
         ([TYPE, ("extra1", "string")], None, "data", "add one"),
         ([TYPE, DATA, ("Data", "string")], None, "data", "rename or drop"),
-        ([TYPE, ("id", "int"), ("ID", "int")], None, "id", "rename or drop"),
+        ([TYPE, ("id", "int")], None, "id", "to_json"),
     ],
 )
 def test_columns_that_make_no_event_are_refused_by_name(schema, event_type, names, remedy):
@@ -84,29 +67,6 @@ def test_options_have_the_names_of_the_readers_and_any_case():
 def test_wrong_options_are_refused_with_the_remedy(options, says):
     with pytest.raises(InvalidArgument) as caught:
         sink_options(options)
-    assert says in str(caught.value)
-
-
-VARIANT, YEAR = VariantType(), YearMonthIntervalType(0, 0)
-
-
-@pytest.mark.parametrize(
-    ("kind", "says"),
-    [
-        (VARIANT, "column c is variant, which has no JSON form: cast it"),
-        (YEAR, "column c is interval year, which has no JSON form"),
-        (ArrayType(YEAR), "array<interval year>, contains interval year, which has no JSON"),
-        (
-            MapType(StringType(), StructType().add("v", VARIANT)),
-            "contains variant, which has no JSON",
-        ),
-        (DayTimeIntervalType(), "interval day to second, which has no JSON"),
-    ],
-)
-def test_types_that_json_lacks_are_refused_by_the_column(kind, says):
-    schema = StructType().add("ok", "date").add("c", kind)
-    with pytest.raises(InvalidArgument) as caught:
-        BatchWriter({"queue": "q", "eventType": "t"}, schema)
     assert says in str(caught.value)
 
 

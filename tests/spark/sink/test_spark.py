@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,14 +16,6 @@ from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-EDGES = """
-    select '"\\\\ é\\u0001' as text, 9223372036854775807 as long, 1.5D as double, true as yes,
-        double('NaN') as nan, cast(1.50 as decimal(38, 2)) as money, null as nothing,
-        timestamp'1969-12-31 23:59:59.999999 UTC' as moment, date'0001-01-01' as day,
-        timestamp_ntz'2020-02-29 00:00:00' as local, binary('ab') as octets,
-        array(1, null) as list, map('k', named_struct('x', 1)) as map, struct(null as n) as inner
-"""
 
 
 @pytest.fixture
@@ -78,38 +69,6 @@ def test_rows_become_events_and_keep_the_order_of_their_partition(spark, save, c
     for start in range(0, 30_000, 10_000):
         part = [number for number in numbers if start <= number < start + 10_000]
         assert part == list(range(start, start + 10_000))
-
-
-def test_other_columns_are_packed_as_json_that_postgresql_and_spark_read(spark, save, connection):
-    save(spark.sql(EDGES), eventType="row")
-    found = connection.execute("select ev_type, ev_data, ev_data::jsonb from pgq.event_1")
-    event_type, text, row = found.fetchone()
-    assert event_type == "row"
-    assert (
-        json.loads(text)
-        == row
-        == {
-            "text": '"\\ é\x01',
-            "long": 9223372036854775807,
-            "double": 1.5,
-            "yes": True,
-            "nan": "NaN",
-            "money": 1.5,
-            "nothing": None,
-            "moment": "1969-12-31T23:59:59.999999Z",
-            "day": "0001-01-01",
-            "local": "2020-02-29T00:00:00.000000",
-            "octets": "YWI=",
-            "list": [1, None],
-            "map": {"k": {"x": 1}},
-            "inner": {"n": None},
-        }
-    )
-    assert '"money":1.50,' in text
-    packed = spark.sql(EDGES).drop("nothing", "inner", "nan")
-    rows = spark.createDataFrame([(text,)], "data string")
-    back = rows.selectExpr(f"from_json(data, '{packed.schema.toDDL()}') as row").select("row.*")
-    assert back.drop("octets").collect() == packed.drop("octets").collect()
 
 
 def test_a_write_is_all_or_nothing(spark, save, stored, connection):
