@@ -28,7 +28,6 @@ from pgqpy.dashboard.page import View
 from pgqpy.dashboard.pages import PAGES
 from pgqpy.dashboard.render import Renderer
 from pgqpy.dashboard.sessions import Sessions
-from pgqpy.dashboard.tails import Tails
 from pgqpy.errors import (
     ConsumerRunning,
     InvalidArgument,
@@ -129,7 +128,6 @@ class Dashboard:
     def __init__(self, options: Options) -> None:
         """Build it; nothing is asked yet. Raises ConnectionFailed if the DSN is not valid."""
         self._database = Database(options.dsn, hide_payloads=options.hide_payloads)
-        self._tails = Tails()
         self._audit = Database(options.dsn, hide_payloads=True)
         self.feed = Feed(Watcher(options.dsn), idle=self._close)
         has_logins = isinstance(options.access, PasswordAccess)
@@ -180,7 +178,6 @@ class Dashboard:
     def _close(self) -> None:
         self._database.close()
         self._audit.close()
-        self._tails.clear()
         self._changes.close_idle()
 
     async def _show(self, page: Page, request: Request) -> Response:
@@ -254,7 +251,6 @@ class Dashboard:
             params=request.query_params,
             asker=request.state.asker,
             now=datetime.now(timezone.utc),
-            tails=self._tails,
             whole=whole,
         )
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pgqpy import Client
     from pgqpy.dashboard.database import Asked, Rights
     from pgqpy.dashboard.guard import Asker
-    from pgqpy.dashboard.tails import Tails
     from pgqpy.watch import Snapshot
 
 ROWS = 50  # of a table on one page
@@ -26,14 +25,13 @@ MOST_DIGITS = 9  # of a page number
 
 @dataclass(frozen=True)
 class View:
-    """What a page is made from: the snapshot, the request, a session of the database, the tails."""
+    """What a page is made from: the snapshot, the request, a session of the database."""
 
     snapshot: Snapshot
     params: Mapping[str, str]
     asker: Asker
     asked: Asked | None  # a page without `asks` has none
     now: datetime
-    tails: Tails
     whole: bool = True  # the whole page, not the part that follows the snapshots
 
     @property

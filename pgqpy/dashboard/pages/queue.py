@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 from psycopg.rows import dict_row
@@ -13,14 +13,13 @@ from pgqpy.dashboard.changes import SETTINGS as CHANGEABLE
 from pgqpy.dashboard.charts import Bar, Flag, Mark, ruler
 from pgqpy.dashboard.page import ROWS, Page, View
 from pgqpy.dashboard.render import age, size
-from pgqpy.dashboard.tails import EXTRAS, TICKS, Filter, shown
-from pgqpy.dashboard.tails import ROWS as SHOWN_ROWS
 from pgqpy.errors import InvalidArgument, QueueNotFound
 from pgqpy.records import TickMark
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from pgqpy import Client, Event
     from pgqpy.records import RotationTable
     from pgqpy.watch import ConsumerState
 
@@ -160,6 +159,37 @@ def collect_change(view: View) -> dict[str, Any]:
 CHANGE_QUEUE = Page("/queue/change", "change_queue.html", collect_change)
 
 
+SHOWN_ROWS = 100
+TICKS = 1000  # that a page reads at most
+EXTRAS = ("extra1", "extra2", "extra3", "extra4")
+MOST_DATA, MOST_EXTRA = 4096, 1000  # characters that a page shows
+
+
+class ShownEvent(NamedTuple):
+    """An event as pages show it: long texts are cut; `length` is that of the whole data."""
+
+    id: int
+    time: datetime
+    txid: int
+    type: str | None
+    data: str
+    length: int
+    extras: Mapping[str, str]
+
+
+class Filter(NamedTuple):
+    """Which events of a queue: of a type, such as order.*, and with these extras."""
+
+    queue: str
+    type: str | None
+    extras: tuple[tuple[str, str], ...] = ()
+
+    def wanted(self, since: datetime | None = None) -> browse.Wanted:
+        """Return the filter as `browse` takes it."""
+        extras = {name: [value] for name, value in self.extras}
+        return browse.Wanted((self.type,) if self.type else (), extras, since)
+
+
 def collect_events(view: View) -> dict[str, Any]:
     """Return the newest events, or the oldest from a tick or time on."""
     chosen, after, client = _filter(view), view.number("tick"), view.client
@@ -169,8 +199,7 @@ def collect_events(view: View) -> dict[str, Any]:
         return context
     wanted = chosen.wanted(since)
     if after is None and since is None:
-        events, _last = browse.newest(client, queue, SHOWN_ROWS, wanted, ticks=TICKS)
-        return {**context, "events": [shown(each) for each in reversed(events)]}
+        return {**context, "events": _newest(client, chosen)}
     expired: list[datetime] = []
     if after is None:
         after = browse.find_start(client, queue, wanted, expired.append)
@@ -186,10 +215,28 @@ def follow(view: View) -> dict[str, Any]:
     chosen = _filter(view)
     context = {**_context(chosen), "follows": True}
     if view.rights.payloads:
-        queue = view.snapshot.queue(chosen.queue)
-        last_tick = queue.last_tick if queue else None
-        context["events"] = view.tails.newest(view.client, chosen, last_tick)
+        context["events"] = _newest(view.client, chosen)
     return context
+
+
+def _newest(client: Client, chosen: Filter) -> list[ShownEvent]:
+    events, _last = browse.newest(client, chosen.queue, SHOWN_ROWS, chosen.wanted(), ticks=TICKS)
+    return [shown(each) for each in reversed(events)]
+
+
+def shown(event: Event) -> ShownEvent:
+    """Return an event as pages show it."""
+    data = event.data or ""
+    extras = {name: getattr(event, name) for name in EXTRAS}
+    return ShownEvent(
+        event.id,
+        event.time,
+        event.txid,
+        event.type,
+        data[:MOST_DATA],
+        len(data),
+        {name: value[:MOST_EXTRA] for name, value in extras.items() if value is not None},
+    )
 
 
 def _filter(view: View) -> Filter:
