@@ -17,11 +17,11 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from pgqpy import locks
 from pgqpy.errors import PgqError
 from pgqpy.ticker.last_ticks import LastTicks
 from pgqpy.ticker.logs import brief, remedy
 from pgqpy.ticker.session import REFUSED, check_database
-from pgqpy.ticker.standby import Standby
 from pgqpy.ticker.statements import QUEUES, Statements
 from pgqpy.ticker.tick import NOTHING, DueTicks, Ticked, TickState, tick
 
@@ -29,6 +29,50 @@ if TYPE_CHECKING:
     from pgqpy import Client
     from pgqpy.ticker.session import Database
     from pgqpy.ticker.settings import TickerSettings
+
+STANDBY_POLL = 0.25  # seconds between attempts to become the active daemon
+LOCK_AS_TICKER = "select pg_try_advisory_lock(7366513, 0)"
+
+
+class Standby:
+    """A daemon without the ticker's lock: it waits."""
+
+    def __init__(self, client: Client, database: Database) -> None:
+        self._connection = client.connection
+        self._health = database.health
+        self._report = database.report
+        self._stopping = database.stopping
+
+    def wait(self) -> None:
+        """Return when this session holds the ticker's lock, or when the daemon stops.
+
+        It tries again and again instead of waiting in the server: a statement that waits holds a
+        snapshot, which keeps vacuum from removing rows in the whole database.
+        """
+        while self._connection.execute(LOCK_AS_TICKER).fetchone() != (True,):
+            self._announce()
+            self._health.polled(time.monotonic())
+            if self._stopping.wait(STANDBY_POLL):
+                return
+
+    def _announce(self) -> None:
+        if self._health.role == "standby":
+            return
+        holder = self._holder()
+        self._health.change("standby")
+        self._report.forget("connection")
+        self._report.log.info("standby", reason=describe(holder) if holder else None)
+
+    def _holder(self) -> locks.Holder | None:
+        cursor = self._connection.cursor()
+        row = cursor.execute(locks.HOLDER, (locks.ENGINE, locks.TICKING)).fetchone()
+        return None if row is None else locks.Holder(*row)
+
+
+def describe(holder: locks.Holder) -> str:
+    """Return a clause that names the holder of the ticker's lock."""
+    return f"the ticker's lock ({locks.ENGINE}, {locks.TICKING}) is held by {holder}"
+
 
 REFUSED_PAUSE = 5.0  # seconds, about: somebody has to install or upgrade something first
 RECONNECT = wait_random(0.02, 0.1) + wait_random_exponential(multiplier=0.1, max=5)  # seconds
