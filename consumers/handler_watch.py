@@ -9,6 +9,7 @@ import time
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
+from pgqpy.consumers import unclean_ends
 from pgqpy.consumers.hang_timer import timer, write_tracebacks
 from pgqpy.consumers.retry import seconds
 from pgqpy.consumers.settings import key_function
@@ -109,10 +110,10 @@ class HandlerWatch:
         text = (
             "consumer %s of queue %s: %s has run for %.1f s, and handler_timeout is "
             "%g s: this process ends. Start it again: the event is delivered again, and is dead "
-            "after max_attempts = %d such ends. If it only needs longer, raise handler_timeout"
+            "after %d such ends. If it only needs longer, raise handler_timeout"
         )
         names = (consumer.name, consumer.queue, what)
-        logger.critical(text, *names, ran, self._timeout, consumer.max_attempts)
+        logger.critical(text, *names, ran, self._timeout, unclean_ends.MAX_ATTEMPTS)
 
 
 def watching(watch: HandlerWatch | None, what: str) -> AbstractContextManager[None]:

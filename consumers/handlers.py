@@ -29,10 +29,10 @@ class ProcessDied(Exception):
     `tries`: so many died while they handled nothing else, or were receivers whose lease ended.
     """
 
-    def __init__(self, tries: int, max_attempts: int, leases: int = 0) -> None:
+    def __init__(self, tries: int, leases: int = 0) -> None:
         text = f"the process died {tries} times while it handled only this event"
         text += f", and {leases} leases with it ended" * bool(leases)
-        super().__init__(f"{text} (max_attempts = {max_attempts})")
+        super().__init__(text)
         self.tries = tries + leases
 
 

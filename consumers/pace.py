@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from pgqpy.consumers.parts import list_size
 from pgqpy.consumers.settings import handler_name
 
 if TYPE_CHECKING:
@@ -22,13 +23,13 @@ class Pace:
 
     Before the first batch the worker wants one event for each handler that runs side by side. If
     the handlers are slow, a worker with a whole range would leave nothing to the others. A handler
-    of batches may take long for each batch, however small, so it begins with `fetch_size` events.
+    of batches may take long for each batch, however small, so it begins with one list.
     """
 
     def __init__(self, consumer: BaseConsumer) -> None:
         """Know nothing yet. What is measured is kept when a session is lost."""
         by_event = handler_name(consumer) == "process_event"
-        self.wanted: int | None = consumer.concurrency if by_event else consumer.fetch_size
+        self.wanted: int | None = consumer.concurrency if by_event else list_size(consumer)
         self._began = self._spent = 0.0
 
     def __enter__(self) -> None:

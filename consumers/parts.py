@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.records import Event
 
+LARGEST_LIST = 1000  # events; larger ones read no faster
 MAX_DONE = 1000  # ids that finish_part takes beyond the end of a part
 UNREAD = (
     "process_batch returned without having read the whole batch: its other events would be lost. "
@@ -32,15 +33,13 @@ def most_failures(consumer: BaseConsumer) -> float:
     """
     if consumer.transactional and handler_name(consumer) == "process_batch":
         return math.inf
-    return consumer.fetch_size
+    return list_size(consumer)
 
 
 def list_size(consumer: BaseConsumer) -> int:
-    """Return how many events process_event fetches at a time: lists end where parts do."""
-    if consumer.part_size is None:
-        return consumer.fetch_size
-    lists = -(-consumer.part_size // consumer.fetch_size)
-    return max(consumer.part_size // lists, 1)
+    """Return how many events are fetched at a time: lists end where parts do."""
+    lists = -(-consumer.part_size // LARGEST_LIST)
+    return consumer.part_size // lists
 
 
 class InOrderEnd:
@@ -60,7 +59,7 @@ class InOrderEnd:
     def end_before(self, following: Event, *, stop: bool = False, full: bool = False) -> int | None:
         """Return the id that the part ends with; None if it goes on with the following event.
 
-        `stop` ends a part of any size, and `full` also one of a consumer without part_size.
+        `stop` ends a part of any size, and `full` also one where the extension pgq has none.
         """
         if self._last is None or self._last == following.id or not self._count:
             return None

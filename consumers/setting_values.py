@@ -12,12 +12,11 @@ from pgqpy.consumers.retry import seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-MAX_FETCH_SIZE = 1_000_000  # events
+MAX_PART_SIZE = 1_000_000  # events
 MAX_CONCURRENCY = 1_000  # events
 MAX_LANES = 1024
 MAX_LEASE = 86_400  # seconds
 KEYS = ("type", "extra1", "extra2", "extra3", "extra4")  # of an event
-EXTRAS = KEYS[1:]
 
 
 def layers(handler: Any) -> Iterator[Any]:
@@ -63,9 +62,10 @@ def _are_texts(value: Any) -> bool:
     )
 
 
-def _are_extras(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(
-        name in EXTRAS and _are_texts(texts) for name, texts in value.items()
+def _is_filter(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, Mapping)
+        and all(name in KEYS and _are_texts(texts) for name, texts in value.items())
     )
 
 
@@ -92,14 +92,22 @@ def _is_interval(value: Any) -> bool:
     return _is_delay(value) and seconds(value) > 0
 
 
+def _is_backoff(value: Any) -> bool:
+    return (
+        isinstance(value, (tuple, list))
+        and len(value) == len(("first", "longest"))
+        and all(map(_is_delay, value))
+        and seconds(value[0]) <= seconds(value[1])
+    )
+
+
 CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "queue": (_is_name, 'the name of a queue, such as "orders"'),
     "name": (_is_name, 'the name of the consumer, such as "billing"'),
-    "types": (
-        lambda t: t is None or _are_texts(t),
-        'None or a list such as ["order.*", "invoice"]',
+    "filter": (
+        _is_filter,
+        f'None or lists such as {{"type": ["order.*"], "extra1": ["eu"]}}, by {", ".join(KEYS)}',
     ),
-    "extras": (lambda e: e is None or _are_extras(e), 'None or lists such as {"extra1": ["eu"]}'),
     "transactional": (lambda value: isinstance(value, bool), "True or False"),
     "shared": (lambda value: isinstance(value, bool), "True or False"),
     "lanes": (
@@ -119,20 +127,21 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
         f"a number of events from 1 to {MAX_CONCURRENCY}",
     ),
     "key": (_is_key, f"None, one of {', '.join(KEYS)}, or a plain def that takes the event"),
-    "part_size": (lambda n: n is None or _is_count(n), "None or a number of events"),
-    "fetch_size": (lambda n: _is_count(n, most=MAX_FETCH_SIZE), f"from 1 to {MAX_FETCH_SIZE}"),
-    "poll_interval": (_is_interval, "a number of seconds above 0, or a timedelta"),
+    "part_size": (
+        lambda n: _is_count(n, most=MAX_PART_SIZE),
+        f"a number of events from 1 to {MAX_PART_SIZE:,}",
+    ),
     "min_count": (lambda n: n is None or _is_count(n), "None or a number of events"),
     "min_interval": (lambda n: n is None or _is_delay(n), "None, seconds or a timedelta"),
-    "min_lag": (lambda n: n is None or _is_delay(n), "None, seconds or a timedelta"),
     "on_error": (lambda word: word in ("retry", "stop", "park"), '"retry", "stop" or "park"'),
     "max_retries": (lambda n: _is_count(n, least=0), "a number of retries, 0 or more"),
     "give_up": (_are_errors, "a tuple of exception classes, such as (ValueError,)"),
-    "max_attempts": (lambda n: _is_count(n, least=4), "a number of unclean ends, 4 or more"),
     "handler_timeout": (
         lambda n: n is None or _is_interval(n),
         "None, or seconds above 0 or a timedelta",
     ),
-    "retry_base": (_is_delay, "a number of seconds, 0 or more, or a timedelta"),
-    "retry_max": (_is_delay, "a number of seconds, 0 or more, or a timedelta"),
+    "backoff": (
+        _is_backoff,
+        "the first delay and the longest, such as (1.0, 3600.0): seconds, 0 or more, or timedeltas",
+    ),
 }

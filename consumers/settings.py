@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from pgqpy.consumers.fixed_settings import FIXED, runs
 from pgqpy.consumers.retry import RetryPolicy, seconds
 from pgqpy.consumers.setting_values import CHECKS, KEYS, layers
+from pgqpy.consumers.unclean_ends import MAX_ATTEMPTS
+from pgqpy.consumers.waiting import POLL_INTERVAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -20,6 +22,14 @@ if TYPE_CHECKING:
 HANDLERS = ("process_event", "process_batch")
 # Settings that are gone, and what to do without them.
 GONE = {
+    "fetch_size": "part_size bounds what is in memory",
+    "types": 'write filter = {"type": [...]}',
+    "extras": 'write filter = {"extra1": [...]}',
+    "retry_base": "write backoff = (first, longest), in seconds",
+    "retry_max": "write backoff = (first, longest), in seconds",
+    "poll_interval": f"a consumer polls every {POLL_INTERVAL} s, and at each notification",
+    "max_attempts": f"an event is dead after {MAX_ATTEMPTS} crashes",
+    "min_lag": "min_interval merges ticks, and `next_batch` of a client has min_lag",
     "queues": "run one process for each queue",
     "turn_interval": "run one process for each queue",
 }
@@ -30,8 +40,7 @@ class ConsumerSettings(TypedDict, total=False):
 
     queue: str
     name: str
-    types: Sequence[str] | None
-    extras: Mapping[str, Sequence[str]] | None
+    filter: Mapping[str, Sequence[str]] | None
     transactional: bool
     shared: bool
     lanes: int | None
@@ -39,31 +48,26 @@ class ConsumerSettings(TypedDict, total=False):
     lease: timedelta | float | None
     concurrency: int
     key: str | Callable[[Event], Hashable] | None
-    part_size: int | None
-    fetch_size: int
-    poll_interval: timedelta | float
+    part_size: int
     min_count: int | None
     min_interval: timedelta | float | None
-    min_lag: timedelta | float | None
     on_error: Literal["retry", "stop", "park"]
     max_retries: int
     give_up: tuple[type[Exception], ...]
-    max_attempts: int
     handler_timeout: timedelta | float | None
-    retry_base: timedelta | float
-    retry_max: timedelta | float
+    backoff: tuple[timedelta | float, timedelta | float]
 
 
 class BaseConsumer:
     """The settings of a consumer, as class attributes.
 
-    Set them in the class, or for one instance by keyword: `Billing(dsn, fetch_size=100)`.
+    Set them in the class, or for one instance by keyword: `Billing(dsn, part_size=100)`.
     """
 
     queue: str = ""
     name: str = ""  # of the consumer: one name, one position
-    types: Sequence[str] | None = None  # only events of these types; order.* is a prefix
-    extras: Mapping[str, Sequence[str]] | None = None  # only events with these extra1 … extra4
+    # Only events with these values of type (order.* is a prefix) and of extra1 … extra4.
+    filter: Mapping[str, Sequence[str]] | None = None
     transactional: bool = False  # handlers get the connection on which the batch is finished
     shared: bool = False  # several processes take batches of it at the same time
     lanes: int | None = None  # parts of its events, by key: several processes, order per key
@@ -71,19 +75,15 @@ class BaseConsumer:
     lease: timedelta | float | None = None  # seconds; a worker leases its batch, without a lock
     concurrency: int = 1  # events that are handled side by side
     key: str | Callable[..., Any] | None = None  # events with the same key are handled in order
-    part_size: int | None = None  # events; progress in a batch is kept after about so many
-    fetch_size: int = 1000  # events in memory at a time, unless parts are held there
-    poll_interval: timedelta | float = 0.8  # seconds: for missed notifications, dead workers
+    part_size: int = 10_000  # events; progress is kept after so many, and memory holds two parts
     min_count: int | None = None  # events; merges ticks until a batch has so many
     min_interval: timedelta | float | None = None  # merges ticks until a batch spans it
-    min_lag: timedelta | float | None = None  # leaves ticks alone until they are so old
     on_error: Literal["retry", "stop", "park"] = "retry"
     max_retries: int = 20  # after so many an event that fails again is dead
     give_up: tuple[type[Exception], ...] = ()  # errors of process_event that make it dead at once
-    max_attempts: int = 5  # unclean ends after which the event that kills the process is dead
     handler_timeout: timedelta | float | None = None  # a handler that hangs ends the process
-    retry_base: timedelta | float = 1.0  # seconds before the first retry; doubles each time
-    retry_max: timedelta | float = 3600.0  # seconds
+    # Seconds before the first retry, which double each time, and at most.
+    backoff: tuple[timedelta | float, timedelta | float] = (1.0, 3600.0)
 
     if TYPE_CHECKING:
         # Exactly one of them is written by the subclass; its arguments depend on transactional.
@@ -121,8 +121,8 @@ class BaseConsumer:
     @property
     def retry_policy(self) -> RetryPolicy:
         """When a failing event is delivered again (not with `on_error = "stop"`)."""
-        delays = seconds(self.retry_base), seconds(self.retry_max)
-        return RetryPolicy(self.max_retries, *delays, self.give_up)
+        first, longest = map(seconds, self.backoff)
+        return RetryPolicy(self.max_retries, first, longest, self.give_up)
 
 
 SETTINGS = tuple(
@@ -151,6 +151,12 @@ def refuse_gone(place: str, key: str) -> None:
         raise TypeError(f"{place} is gone: {GONE[key]}")
 
 
+def filter_of(consumer: BaseConsumer) -> tuple[Sequence[str] | None, Mapping[str, Sequence[str]]]:
+    """Return the types and extras of a consumer's filter, as the client takes them."""
+    wanted = dict(consumer.filter or {})
+    return wanted.pop("type", None), wanted
+
+
 def nearest(name: str, *, alike: float = 0.6) -> str:
     """Return ": did you mean …?" if the name is so much like a setting's (1 is equal), else ""."""
     known, letters = (*SETTINGS, *HANDLERS), sorted(name.lower())
@@ -172,8 +178,6 @@ def check(consumer: BaseConsumer) -> None:
         value = getattr(consumer, key)
         if not right(value):
             raise ValueError(f"{type(consumer).__name__}.{key} is {wanted}, not {value!r}")
-    if seconds(consumer.retry_max) < seconds(consumer.retry_base):
-        raise ValueError(f"{type(consumer).__name__}.retry_max is less than retry_base")
     if consumer.lease is not None and not consumer.has_workers:
         raise ValueError(
             f"{type(consumer).__name__}.lease needs shared = True or lanes: "

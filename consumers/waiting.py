@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from psycopg import pq
 
 
+POLL_INTERVAL = 0.8  # seconds, in case a notification is missed or a worker has died
+
+
 class Wakeup:
     """A wait that `set()` ends, from any thread; once set, it stays set until `close()`."""
 

@@ -68,7 +68,7 @@ def run(bench: Bench) -> Section:
         found[sync] = {key: figures[f"{key[0]}, {key[1]}"] for key in contestants}
         dsn = bench.dsn_with(databases["pgqpy"], sync=sync)
         drains = {
-            WHOLE: partial(drain, dsn, large, None),
+            WHOLE: partial(drain, dsn, large, large),
             PARTS: partial(drain, dsn, large, PART),
         }
         parts[sync] = interleave(drains, bench.rounds, say(bench, sync=sync))
@@ -94,7 +94,7 @@ def database(bench: Bench, peer: str) -> str:
     return dsn
 
 
-def drain(dsn: str, count: int, part_size: int | None) -> float:
+def drain(dsn: str, count: int, part_size: int) -> float:
     """Handle one batch with a handler that does nothing."""
     return waiting.run(Counting(dsn, name=waiting.fill(dsn, count), part_size=part_size), count)
 

@@ -25,8 +25,8 @@ SIZES = (10, 100, 1000)  # events taken in a batch
 WANTED = "wanted"
 NOTES = """
 A Consumer with a no-op handler takes the events of one type from a queue in which each hundredth
-event is of that type, by `types = ["wanted"]`. The other queue has only these events. In both a
-tick is a batch, with as many events for the consumer. The time is per event that is taken.
+event is of that type, by `filter = {"type": ["wanted"]}`. The other queue has only these events.
+In both a tick is a batch, with as many events for the consumer. The time is per event taken.
 """
 
 
@@ -77,5 +77,5 @@ def drain(dsn: str, queue: str, taken: int) -> float:
     """Take all wanted events of a queue; return the microseconds for each."""
     register_at_start(dsn, queue, "taker")
     # With a limit of its own a consumer that is behind takes no larger batches.
-    consumer = Counting(dsn, queue=queue, name="taker", types=[WANTED], min_count=1)
+    consumer = Counting(dsn, queue=queue, name="taker", filter={"type": [WANTED]}, min_count=1)
     return 1e6 / waiting.run(consumer, taken)

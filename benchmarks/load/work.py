@@ -45,7 +45,7 @@ def main(dsn: str, name: str, mode: str, wait: str) -> None:
     lanes = int(mode) if mode.isdigit() else None
     worker = Worker(dsn, name=name, shared=mode == "shared", lanes=lanes, key="extra1")
     if mode == "park":
-        worker.on_error, worker.retry_base = "park", 3600.0
+        worker.on_error, worker.backoff = "park", (3600.0, 3600.0)
     worker.wait = float(wait)
     execute = psycopg.Cursor.execute
 

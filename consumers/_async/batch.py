@@ -29,9 +29,8 @@ FETCH_POLL_INTERVAL = 0.01  # seconds
 class AsyncOpenBatch:
     """An open batch. Iterate over it to read its events, as often as you like.
 
-    The pass that was begun last has to come to its end: else the batch stays unfinished. Memory
-    holds `fetch_size` events, whatever the size of the batch; with parts, two parts. `info` has its
-    id and ticks.
+    The pass that was begun last has to come to its end: else the batch stays unfinished. A batch of
+    more than `part_size` events comes in parts, with one `info`, which has the id and the ticks.
     """
 
     def __init__(
@@ -39,7 +38,7 @@ class AsyncOpenBatch:
         session: AsyncSession,
         info: Batch,
         failures: AsyncFailures,
-        fetch_size: int,
+        list_size: int,
         part: list[Event] | None = None,
     ) -> None:
         self.info = info
@@ -54,7 +53,7 @@ class AsyncOpenBatch:
         self.held: HeldBatch | None = None  # None: the loop itself looks, event by event
         self.confirm: Callable[[Batch], Awaitable[None]]  # set together with `held`
         self._session = session
-        self._fetch_size = fetch_size
+        self._list_size = list_size
         self._part = part  # the events of the batch that are to be handled now, if not all
         self._parked_ids = [event.id for event in part or () if info.parked]
         self._streams: list[Any] = []  # generators, whose states typing does not know
@@ -106,7 +105,7 @@ class AsyncOpenBatch:
             raise RuntimeError("process_batch has returned: its batch is not open any more")
 
     async def fetch(self) -> AsyncGenerator[list[Event], None]:
-        """Read the events as lists of at most `fetch_size`; between two lists write many failures.
+        """Read the events as lists of at most `list_size`; between two lists write many failures.
 
         Close it if you stop early.
         """
@@ -145,7 +144,7 @@ class AsyncOpenBatch:
         if self._part is not None:
             yield self._part
             return
-        reader = self._session.runner.fetch_batch_events(self.info, self._fetch_size)
+        reader = self._session.runner.fetch_batch_events(self.info, self._list_size)
         async with aclosing(reader) as lists:
             while events := await self._session.next_list(lists):
                 yield events

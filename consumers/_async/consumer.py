@@ -13,7 +13,7 @@ from pgqpy.consumers import forking, own_task
 from pgqpy.consumers._async.careful import AsyncCareful
 from pgqpy.consumers._async.lane_lock import lock_for
 from pgqpy.consumers._async.session import AsyncSession
-from pgqpy.consumers._async.transactional_worker import kind_of_loop
+from pgqpy.consumers._async.transactional_parts import kind_of_loop
 from pgqpy.consumers.connection_errors import LossCounter, is_loss, is_session_lost
 from pgqpy.consumers.fixed_settings import fix, unfix
 from pgqpy.consumers.handler_watch import watch_handlers
@@ -204,7 +204,7 @@ class AsyncConsumer(BaseConsumer):
             await self._pgq_prepare(session)
             await self._pgq_careful.begin(session, self._pgq_stop, self._pgq_lock.consumer)
             with signs_of_life(self, dsn, lambda: self._pgq_loop):
-                await self._pgq_run_loops(session, progress)
+                await self._pgq_run_loop(session, progress)
             await self._pgq_careful.end(session)
             logger.info("consumer %s of queue %s stops", self._pgq_lock.consumer, self.queue)
         except MemoryError:
@@ -222,14 +222,12 @@ class AsyncConsumer(BaseConsumer):
             self._pgq_session = self._pgq_loop = None
             session.close()
 
-    async def _pgq_run_loops(self, session: AsyncSession, progress: Callable[[], None]) -> None:
-        """Process until stopped, with a loop for whole batches or for parts as they are wanted."""
-        while not self._pgq_stop.is_set:
-            kind = kind_of_loop(self, self._pgq_careful)
-            start = partial(kind, self, session, self._pgq_stop, progress, self._pgq_losses)
-            start = partial(start, self._pgq_counts, self._pgq_lock)
-            self._pgq_loop = loop = start(self._pgq_careful, self._pgq_watch, self._pgq_pace)
-            await loop.run()
+    async def _pgq_run_loop(self, session: AsyncSession, progress: Callable[[], None]) -> None:
+        kind = kind_of_loop(self, session)
+        start = partial(kind, self, session, self._pgq_stop, progress, self._pgq_losses)
+        start = partial(start, self._pgq_counts, self._pgq_lock)
+        self._pgq_loop = loop = start(self._pgq_careful, self._pgq_watch, self._pgq_pace)
+        await loop.run()
 
     async def _pgq_prepare(self, session: AsyncSession) -> None:
         if not self._pgq_worked:

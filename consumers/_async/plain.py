@@ -102,10 +102,10 @@ class AsyncPlainLoop(AsyncLoop):
 
     async def _process_batch(self, batch: AsyncOpenBatch) -> bool:
         """Process a batch; False if `stop` came before its end."""
-        if self.careful.narrowed or (not self.by_event and self.careful.part_size is not None):
-            return await self._process_parts(batch.info)
-        if not self.by_event:
+        if self.careful.part_size is None and not self.by_event:
             return await self.handle_batch(batch)
+        if self.careful.active or not self.by_event:
+            return await self._process_parts(batch.info)
         if self._workers is None or self.lock.one_by_one:
             return await self._process_events(batch)
         return await AsyncSideBySide(self, batch, self._workers).run()

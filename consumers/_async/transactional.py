@@ -27,6 +27,7 @@ from pgqpy.consumers.connection_errors import (
 from pgqpy.consumers.handler_watch import watching
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
 from pgqpy.consumers.own_task import raise_if_cancelled
+from pgqpy.consumers.parts import list_size
 from pgqpy.consumers.retry import backoff
 from pgqpy.errors import BatchLost, NotFound
 from pgqpy.texts import describe
@@ -44,7 +45,10 @@ MANY_COLLISIONS = 5  # in a row; more are a warning
 
 
 class AsyncTransactionalLoop(AsyncLoop):
-    """One transaction a batch: next_batch, the handlers, finish_batch, COMMIT."""
+    """One transaction a batch: next_batch, the handlers, finish_batch, COMMIT.
+
+    So with the extension pgq. With our schema see AsyncTransactionalParts.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -163,7 +167,7 @@ class AsyncTransactionalLoop(AsyncLoop):
                         await handle(batch, event)
                 if batch.failures.full:
                     await self._send_own(*batch.failures.take())
-                elif len(events) >= self.consumer.fetch_size:
+                elif self.careful.part_size is None and len(events) >= list_size(self.consumer):
                     await self._send_own()  # before the next events are read
         return True
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, TypeVar
 import psycopg
 
 from pgqpy.calls import consume
+from pgqpy.consumers import unclean_ends
 from pgqpy.consumers.handlers import HANDLER_ERRORS, ProcessDied
 from pgqpy.consumers.holder import is_gone
 from pgqpy.consumers.late_end import LateEnd
 from pgqpy.consumers.retry import backoff
-from pgqpy.consumers.settings import handler_name
 from pgqpy.consumers.waiting import Wakeup
 from pgqpy.errors import ConsumerNotFound, PgqError
 from pgqpy.records import RunState
@@ -37,7 +37,6 @@ logger = logging.getLogger("pgqpy.consumers")
 LEAST_ATTEMPTS = 4  # three unclean ends narrow the parts to one event
 QUIET_PARTS = 34  # 1,000 / 30: so many parts of 30 cover the part of 1,000 that a run ended in
 LARGEST_PART = 1000  # events, of begin_run
-WHOLE = "process_batch gets whole batches, so nothing finds the event: set part_size"
 
 
 class Careful:
@@ -55,25 +54,22 @@ class Careful:
         self._quiet = 0  # parts in a row that went well
         self._told = False  # that batches come in parts, since a worker had an unclean end
         self.widened = 0  # times; each moved the position
-        # process_batch without part_size wants whole batches.
-        self._narrows = handler_name(consumer) == "process_event" or consumer.part_size is not None
+        self._whole = False  # batches only: the extension pgq has no parts
 
     @property
     def part_size(self) -> int | None:
         """Events of a part: the setting, or less in careful mode; None: whole batches."""
-        narrowed = self._state.part_size if self._narrows else None
-        sizes = [size for size in (self._consumer.part_size, narrowed) if size is not None]
-        return min(sizes, default=None)
+        if self._whole:
+            return None
+        return min(self._consumer.part_size, self._state.part_size or self._consumer.part_size)
 
     @property
     def active(self) -> bool:
-        """Whether an earlier run had an unclean end, and too few parts went well since."""
-        return self._state.part_size is not None
+        """Whether an earlier run had an unclean end, and too few parts went well since.
 
-    @property
-    def narrowed(self) -> bool:
-        """Whether events are handled one after the other, in small parts."""
-        return self.active and self._narrows
+        Then events are handled one after the other, in small parts.
+        """
+        return self._state.part_size is not None
 
     def begin(self, session: Session, stop: Wakeup, name: str) -> None:
         """Ask how carefully to handle events, in each session before the first one.
@@ -82,7 +78,8 @@ class Careful:
         lease, or with lanes, only its batches have the token.
         """
         consumer = self._consumer
-        if session.extension:
+        self._whole = session.extension
+        if self._whole:
             return
         if consumer.lease is None and consumer.lanes is None:
             self._dsn = session.dsn
@@ -99,7 +96,6 @@ class Careful:
         self._session = session
         if self._state.died is not None:
             session.ready = True
-            self.keep_whole(session)
             self._after_unclean_end(stop)
 
     def took(self, part: Part | None) -> None:
@@ -110,22 +106,12 @@ class Careful:
         if part is not None and size is not None and not self._told:
             text = "consumer %s of queue %s: batch %d comes from a worker that had an unclean end%s"
             times = f", for the {tries}. time at the same event" if tries else ""
-            why = "" if self._narrows else f": {WHOLE}"
             batch = part.batch
-            logger.warning(text, batch.consumer, batch.queue, batch.id, times + why)
+            logger.warning(text, batch.consumer, batch.queue, batch.id, times)
         if part is not None:
             self._told = size is not None
         self._state = RunState(size, tries, None)
         self._died, self._leases = ((), 0) if part is None else (part.died, part.leases)
-
-    def keep_whole(self, session: Session) -> None:
-        """Take back what the server narrowed, if the handler gets whole batches all the same.
-
-        Else more unclean ends would be counted against the first event of the batch.
-        """
-        size, before = self._state.part_size, None
-        while not self._narrows and size is not None and before != size < LARGEST_PART:
-            before, size = size, self._widen(session)
 
     def _widen(self, session: Session) -> int | None:
         call = consume.widen_run(self._consumer.queue, self._name, self.holder)
@@ -139,10 +125,8 @@ class Careful:
 
     def _after_unclean_end(self, stop: Wakeup) -> None:
         consumer, state = self._consumer, self._state
-        waits = not self._narrows
-        if not self._narrows:
-            follows = WHOLE
-        elif not state.tries:
+        waits = False
+        if not state.tries:
             follows = f"parts of {state.part_size} events for a while will find the one that kills"
         else:
             follows = f"for the {state.tries}. time at the same event"
@@ -163,14 +147,11 @@ class Careful:
         An event and its retried copy are one event. A larger part tells nothing about any of its
         events, so its handlers are called. Nor do ended leases alone: a receiver may be slow.
         """
-        most = self._consumer.max_attempts
         tries, leases = self._state.tries or 0, self._leases
-        enough = tries > 0 and tries + leases > most - LEAST_ATTEMPTS
+        enough = tries > 0 and tries + leases > unclean_ends.MAX_ATTEMPTS - LEAST_ATTEMPTS
         given_up = enough and self._consumer.on_error != "stop"
         one = len({event.id for event in part}) == 1
-        if not (one and self._narrows and given_up):
-            return None
-        return ProcessDied(tries, most, leases)
+        return ProcessDied(tries, leases) if one and given_up else None
 
     @property
     def may_live(self) -> bool:
@@ -185,11 +166,10 @@ class Careful:
         """
         self._state, self._died, self._leases = self._state._replace(tries=None), (), 0
         self._quiet += 1
-        enough = QUIET_PARTS if self._narrows else 1
-        if self._quiet < enough or (self._state.part_size == LARGEST_PART and not whole):
+        if self._quiet < QUIET_PARTS or (self._state.part_size == LARGEST_PART and not whole):
             return
         size = self._widen(session)
-        parts = "whole batches" if size is None else f"parts of {size}"
+        parts = f"parts of {self._consumer.part_size if size is None else size}"
         text = "consumer %s of queue %s: no unclean end since, events are handled in %s"
         logger.info(text, self._consumer.name, self._consumer.queue, parts)
 
@@ -246,9 +226,7 @@ class Careful:
         self._dsn = None
 
     def _begin_call(self) -> Call[RunState]:
-        consumer = self._consumer
-        late = consumer.transactional and consumer.part_size is None
-        return consume.begin_run(consumer.queue, consumer.name, self.holder, opens_late=late)
+        return consume.begin_run(self._consumer.queue, self._consumer.name, self.holder)
 
     def _end_call(self) -> Call[bool]:
         return consume.end_run(self._consumer.queue, self._name, self.holder)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.calls import consume, filters
-from pgqpy.consumers import clock, own_task, unclean_ends
+from pgqpy.consumers import clock, own_task, unclean_ends, waiting
 from pgqpy.consumers._sync.batch import OpenBatch
 from pgqpy.consumers._sync.event_handler import event_handler
 from pgqpy.consumers._sync.failures import Failures
@@ -21,8 +21,8 @@ from pgqpy.consumers.connection_errors import EVENT_NOT_FOUND
 from pgqpy.consumers.handler_watch import watched_key, watching
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
 from pgqpy.consumers.parts import UNREAD, list_size, most_failures
-from pgqpy.consumers.retry import backoff, seconds, wanted_delay
-from pgqpy.consumers.settings import handler_name
+from pgqpy.consumers.retry import backoff, wanted_delay
+from pgqpy.consumers.settings import filter_of, handler_name
 from pgqpy.consumers.signs_of_life import HeldBatch
 from pgqpy.consumers.tracing import measuring_batch
 from pgqpy.errors import BatchLost, PgqError
@@ -66,9 +66,9 @@ class Loop:
         self.policy = consumer.retry_policy._replace(dead_events=not session.extension)
         self.open_settings: tuple[Call[Any], ...] = ()  # sent with a call that only opens a batch
         own = (consumer.min_count, consumer.min_interval)
-        self.limits = BatchLimits(most=consumer.fetch_size, own=own)
-        self.filtered = consumer.types is not None or consumer.extras is not None
-        self.asked = filters.filter_json(consumer.types, consumer.extras) if self.filtered else None
+        self.limits = BatchLimits(most=list_size(consumer), own=own)
+        self.filtered = consumer.filter is not None
+        self.asked = filters.filter_json(*filter_of(consumer))
         self.key = watched_key(consumer, self.watch)
         self.parking = Parking(consumer, session, self.key, self.lock)
         self.missing_ticker = TickerCheck()
@@ -77,6 +77,7 @@ class Loop:
         self.current: OpenBatch  # the batch or part that make_batch made last
         self.held = session.calls.held = HeldBatch(consumer)  # for signs of life, and checks
         self._expects_batch = True  # at the next look
+        self._counted = 0  # events of the open batch, in the parts that were finished
         self._waited = False  # since the last batch: it may have been registered anew meanwhile
         self._failed_batches = 0  # in a row
         if self.by_event:
@@ -118,8 +119,6 @@ class Loop:
         self.session.ready |= found is None  # else when it was read
         # Before the events are read: signs of life cover the reading.
         self.held.take(None if found is None else found.id, began)
-        if self.careful.active:
-            self.careful.keep_whole(self.session)
         if found is not None:
             unchecked, self._waited = self._waited and not check, False
             if unchecked:
@@ -136,8 +135,7 @@ class Loop:
         if isinstance(self.lock, WorkerLock):
             mine = (self.pace.wanted, self.asked, *self.limits.current)
             return self.lock.take_part(self.careful, limits_of(consumer, *mine))
-        limits = (consumer.min_lag, *self.limits.current)
-        return consume.next_batch(consumer.queue, consumer.name, *limits)
+        return consume.next_batch(consumer.queue, consumer.name, None, *self.limits.current)
 
     def _take_parked(self) -> Call[Batch | None]:
         if isinstance(self.lock, LaneLock):
@@ -196,9 +194,9 @@ class Loop:
             self.session.ping()
 
     def wait(self) -> None:
-        """Wait for the notification of a tick, at most for poll_interval."""
+        """Wait for the notification of a tick, at most for POLL_INTERVAL."""
         self.event, self._waited = None, True
-        longest = min(seconds(self.consumer.poll_interval), self.parking.seconds)
+        longest = min(waiting.POLL_INTERVAL, self.parking.seconds)
         self._expects_batch = self.session.wait(longest, self.stop)
         if self.missing_ticker.check_due and not self.stop.is_set:
             self.missing_ticker.check(self.consumer, self.session)
@@ -254,9 +252,11 @@ class Loop:
         if self.careful.active:
             self.careful.part_finished(self.session, whole=whole)
         counts, batch = self.counts, self.current
-        whole_range = whole and self.careful.part_size is None and not batch.info.parked
-        if self.filtered and whole_range:
-            self.limits.count(batch.info, batch.size)
+        self._counted += batch.size
+        if whole:
+            if self.filtered and not batch.info.parked:
+                self.limits.count(batch.info, self._counted)
+            self._counted = 0
         self.pace.end(batch.size)
         if batch.trace is not None:
             batch.trace.finished(batch.size)

@@ -17,6 +17,7 @@ from pgqpy.client.session_settings import PINNED, reset_statements
 from pgqpy.consumers._sync.handler_connection import HandlerConnection
 from pgqpy.consumers.ending import end_connection
 from pgqpy.consumers.own_calls import OwnCalls
+from pgqpy.consumers.settings import filter_of
 from pgqpy.consumers.waiting import take_notifications
 from pgqpy.errors import ConsumerRunning, QueueNotFound, SchemaRefused, WrongMode
 from pgqpy.manifest import shipped_version
@@ -155,8 +156,6 @@ class Session:
 
     def require_functions(self, consumer: BaseConsumer) -> None:
         """Refuse settings for which the extension pgq has no functions."""
-        if consumer.part_size is not None:
-            self.runner.require_pgqpy("finish_part")
         if consumer.on_error == "park":
             self.runner.require_pgqpy("take_parked")
 
@@ -201,9 +200,7 @@ class Session:
         of all: other workers may be idle that nobody sees. Else take_part compares the filter.
         ConsumerRunning if another process is at work with another filter.
         """
-        if (consumer.types is None and consumer.extras is None) or (
-            consumer.has_workers and not begins
-        ):
+        if consumer.filter is None or (consumer.has_workers and not begins):
             return
         self.runner.require_pgqpy("set_consumer_filter")
         if consumer.lease is not None:
@@ -212,7 +209,7 @@ class Session:
             )
             if any(each.mode is not None for each in registered):
                 return
-        place, wanted = (consumer.queue, consumer.name), (consumer.types, consumer.extras)
+        place, wanted = (consumer.queue, consumer.name), filter_of(consumer)
         if self.runner.run(filters.set_consumer_filter(*place, *wanted)):
             words = filters.describe_filter(*wanted)
             text = "consumer %s of queue %s takes other events than before: %s"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgqpy.consumers.connection_errors import is_a
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_key
-from pgqpy.consumers.parts import MAX_DONE, OutOfOrderEnd, split_at_id
+from pgqpy.consumers.parts import MAX_DONE, OutOfOrderEnd, list_size, split_at_id
 from pgqpy.consumers.window import EventWindow
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class SideBySide:
     """Processes the events of one batch with several workers.
 
-    Memory holds `fetch_size` events: the next half of them is fetched when a half is finished.
+    Memory holds a list of events: the next half of them is fetched when a half is finished.
     """
 
     def __init__(self, loop: PlainLoop, batch: OpenBatch, workers: Workers) -> None:
@@ -33,7 +33,7 @@ class SideBySide:
         self._window = EventWindow()
         self._parking = loop.parking
         self._key = self._parking.key if self._parking.on else loop.key
-        self._part_size = loop.consumer.part_size
+        self._part_size = loop.careful.part_size
         if self._parking.on:  # finish_part takes so many ids that were finished out of order
             self._part_size = min(self._part_size or MAX_DONE, MAX_DONE // 2)
         self._finished = OutOfOrderEnd()
@@ -53,7 +53,7 @@ class SideBySide:
         return handled
 
     def _process(self) -> bool:
-        half = max(self._loop.consumer.fetch_size // 2, 1)
+        half = max(list_size(self._loop.consumer) // 2, 1)
         if self._parking.on:
             half = min(half, MAX_DONE // 2)
         reader = self._loop.session.runner.fetch_batch_events(self._batch.info, half)

@@ -1,11 +1,12 @@
 """[Generated from _async/transactional_parts.py by tools/unasync.py: edit that file, not this one.] Exactly once with a transaction for each part of a batch, instead of one for the whole batch.
 
-A batch of a million events in one transaction is repeated from its beginning after a crash, and
-holds back vacuum while it lasts. Here the batch is opened in a transaction of its own. Then each
-part is handled in a transaction that finishes the part (G9).
+A batch of a million events in one transaction would be repeated from its beginning after a crash,
+and would hold back vacuum while it lasts. So the batch is opened in a transaction of its own. Then
+each part is handled in a transaction that finishes the part (G9).
 
 A part was read before its transaction began. So the transaction finishes it only if the position is
-still the one that it was read at: else another session has handled some of its events.
+still the one that it was read at: else another session has handled some of its events. So does a
+worker that lost its batch: finishing is refused, and the transaction is rolled back (G5).
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from pgqpy.calls import consume
 from pgqpy.consumers import clock
 from pgqpy.consumers._sync import savepoint
 from pgqpy.consumers._sync.part_reader import PartReader
+from pgqpy.consumers._sync.plain import OPEN_SETTINGS, PlainLoop
 from pgqpy.consumers._sync.transactional import TransactionalLoop
 
 if TYPE_CHECKING:
     from pgqpy.calls import Call
     from pgqpy.consumers._sync.batch import OpenBatch
+    from pgqpy.consumers._sync.session import Session
+    from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.records import Event
 
 
@@ -29,6 +33,7 @@ class TransactionalParts(TransactionalLoop):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.open_settings = OPEN_SETTINGS if self.by_event else ()
         self._reader: PartReader | None = None
         self._events_of_part: list[Event] = []
         self._finished = False  # the part that was read last
@@ -36,14 +41,9 @@ class TransactionalParts(TransactionalLoop):
         self._sign_at = 0.0  # of life, by finishing the part: clock.now()
 
     def run(self) -> None:
-        """Work until `stop`, or until whole batches are wanted again.
-
-        At `stop` the part at hand is rolled back unless all of it was handled.
-        """
+        """Work until `stop`; the part at hand is then rolled back unless all of it was handled."""
         try:
-            while not self.stop.is_set and self.careful.part_size is not None:
-                if not self.process_next():
-                    self.wait()
+            super().run()
         finally:
             self._close_reader()
 
@@ -106,3 +106,12 @@ class TransactionalParts(TransactionalLoop):
         if self._reader is not None:
             self._reader.close()
             self._reader = None
+
+
+def kind_of_loop(
+    consumer: BaseConsumer, session: Session
+) -> type[PlainLoop | TransactionalLoop]:
+    """Return the class of the loop for the consumer; the extension pgq has no parts."""
+    if not consumer.transactional:
+        return PlainLoop
+    return TransactionalLoop if session.extension else TransactionalParts

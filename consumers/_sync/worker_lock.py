@@ -138,7 +138,6 @@ def limits_of(
     return {
         "lease": consumer.lease,
         "dead_interval": consumer.dead_interval,
-        "min_lag": consumer.min_lag,
         "min_count": min_count,
         "min_interval": min_interval,
         "wanted": wanted,

@@ -210,17 +210,16 @@ _POSITION = """
      where q.queue_name = %s::text and c.co_name = %s::text and p.pos_batch = %s::bigint"""
 
 
-def begin_run(queue: str, consumer: str, holder: str, *, opens_late: bool) -> Call[RunState]:
+def begin_run(queue: str, consumer: str, holder: str) -> Call[RunState]:
     """Tell that a run of a consumer has begun; return how carefully it is to handle events."""
     sql = """
         select part_size, tries, died
-          from pgq.begin_run(%s::text, %s::text, %s::text, %s::boolean)"""
+          from pgq.begin_run(%s::text, %s::text, %s::text)"""
 
     def decode(rows: list[Row]) -> RunState:
         return RunState(*rows[0])
 
-    more = (holder, opens_late)
-    return consumer_call("begin_run", sql, queue, consumer, *more, decode=decode, pgqpy_only=True)
+    return consumer_call("begin_run", sql, queue, consumer, holder, decode=decode, pgqpy_only=True)
 
 
 def widen_run(queue: str, consumer: str, holder: str) -> Call[int | None]:

@@ -240,7 +240,7 @@ def run(
     The exit code is 1 if an exception of the handler ended the run, or if the handler took longer
     than handler_timeout: start it again then.
 
-    Example: pgqpy consumer run billing:Billing --set fetch_size=100
+    Example: pgqpy consumer run billing:Billing --set part_size=100
     """
     from pgqpy.cli import consumer_run, consumer_workers
 

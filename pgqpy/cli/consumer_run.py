@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import sys
 import traceback
@@ -19,7 +20,7 @@ from structlog.stdlib import ProcessorFormatter
 
 from pgqpy.cli.options import split_settings
 from pgqpy.consumers import AsyncConsumer, Consumer
-from pgqpy.consumers.settings import SETTINGS, nearest
+from pgqpy.consumers.settings import GONE, SETTINGS, nearest
 from pgqpy.errors import PgqError
 from pgqpy.log_format import LEVELS, renderers
 from pgqpy.texts import describe, traceback_text
@@ -35,7 +36,6 @@ logger = logging.getLogger("pgqpy.consumers")
 
 LIBRARIES = {"pgqpy", "psycopg", "psycopg_binary", "psycopg_c", *sys.stdlib_module_names}
 TEXTS = ("queue", "name", "on_error")  # settings whose values are never parsed as numbers
-LISTS = ("types",)
 
 ConsumerClass = type[Consumer] | type[AsyncConsumer]
 
@@ -60,13 +60,13 @@ def import_class(place: str) -> ConsumerClass:
 def parse_settings(texts: Iterable[str]) -> dict[str, Any]:
     """Parse the values of ``--set NAME=VALUE`` into settings."""
     settings: dict[str, Any] = {}
-    for name, value in split_settings(texts, "--set fetch_size=100"):
+    for name, value in split_settings(texts, "--set part_size=100"):
+        if name in GONE:
+            raise click.UsageError(f"{name} is gone: {GONE[name]}")
         if name not in SETTINGS:
             msg = f"there is no setting {name!r}{nearest(name) or ': ' + ', '.join(SETTINGS)}"
             raise click.UsageError(msg)
         settings[name] = value if name in TEXTS else _value(value)
-        if name in LISTS and settings[name] is not None:
-            settings[name] = value.split(",")
     return settings
 
 
@@ -74,7 +74,7 @@ def _value(text: str) -> Any:
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
-    for kind in (int, float):
+    for kind in (int, float, json.loads):
         with suppress(ValueError):
             return kind(text)
     return text  # the consumer checks the type

@@ -57,7 +57,7 @@ def trace_consumer(
     if not isinstance(consumer, (Consumer, AsyncConsumer)):
         raise TypeError(f"trace_consumer takes a consumer, not {type(consumer).__name__}")
     check_extra(extra)
-    if extra == consumer.key or extra in (consumer.extras or ()):
+    if extra == consumer.key or extra in (consumer.filter or ()):
         raise ValueError(f"{type(consumer).__name__} has {extra} as key or filter: trace another")
     tracing = ConsumerTracing(tracer_of(tracer_provider), consumer.name, extra, parent=parent)
     # Called by the class: the application may have attributes with these names.

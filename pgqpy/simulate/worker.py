@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pgqpy.consumers import Consumer
 from pgqpy.simulate.line_log import LineLog
-from pgqpy.simulate.options import CONSUMER, MAX_ATTEMPTS, MAX_RETRIES, PART_SIZE, QUEUE, Options
+from pgqpy.simulate.options import CONSUMER, MAX_RETRIES, PART_SIZE, QUEUE, Options
 
 if TYPE_CHECKING:
     from pgqpy import Event
@@ -29,8 +29,7 @@ class Worker(Consumer):
     key = "extra1"
     part_size = PART_SIZE
     max_retries = MAX_RETRIES
-    max_attempts = MAX_ATTEMPTS
-    retry_base = 0.1  # seconds
+    backoff = (0.1, 3600.0)  # seconds
 
     def __init__(self, log: LineLog, options: Options) -> None:
         """Connect to nothing yet; PGQPY_DSN names the database."""
@@ -39,7 +38,7 @@ class Worker(Consumer):
             lanes=options.lanes,
             on_error="park" if options.park else "retry",
             concurrency=options.concurrency,
-            types=options.types or None,
+            filter={"type": options.types} if options.types else None,
         )
         self._log = log
         self._options = options

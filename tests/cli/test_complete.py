@@ -62,7 +62,7 @@ def completed(*words: str) -> list[str]:
         (["queue", "set", "orders", "ticker_max"], ["ticker_max_count=", "ticker_max_lag="]),
         (["queue", "create", "new", "--set", "nt"], ["ntables="]),
         (["consumer", "run", "a:B", "--set", "max_r"], ["max_retries="]),
-        (["consumer", "run", "a:B", "--set", "ret"], ["retry_base=", "retry_max="]),
+        (["consumer", "run", "a:B", "--set", "ma"], ["max_retries="]),
     ],
 )
 def test_arguments_are_completed(complete: Complete, words: list[str], names: list[str]) -> None:

@@ -20,7 +20,7 @@ from pgqpy.consumers import Consumer
 
 class Billing(Consumer):
     queue, name = "orders", "billing"
-    lanes, key, poll_interval = 4, "extra1", 0.05
+    lanes, key = 4, "extra1"
 
     def process_event(self, event):
         with open("handled", "a") as file:
@@ -125,8 +125,6 @@ def test_workers_of_a_class_without_lanes_are_refused(
     module: Module, run: Run, client: pgqpy.Client
 ) -> None:
     make_lanes(run, client)
-    place = module(
-        BILLING.replace('lanes, key, poll_interval = 4, "extra1", 0.05', "shared = True")
-    )
+    place = module(BILLING.replace('lanes, key = 4, "extra1"', "shared = True"))
     refused = run("consumer", "run", f"{place}:Billing", "--workers", "2")
     assert failed_with(refused, 1, "is one with lanes, and Billing is shared")

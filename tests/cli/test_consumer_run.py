@@ -157,14 +157,14 @@ from pgqpy.consumers import Consumer
 class Billing(Consumer):
     queue = "elsewhere"
     name = "billing"
-    fetch_size = 7
+    part_size = 7
 
     def __init__(self, dsn):
         super().__init__(dsn)
         self.max_retries = 5
 
     def process_event(self, event):
-        print(self.queue, self.fetch_size, self.max_retries, self.on_error, flush=True)
+        print(self.queue, self.part_size, self.max_retries, self.on_error, flush=True)
         raise ValueError("bad\\nline")
 """
 ISO_UTC = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z"
@@ -174,7 +174,7 @@ def test_settings_metrics_and_log_of_the_command_line(
     module: Module, start: Start, client: pgqpy.Client
 ) -> None:
     place_order(client)
-    settings = ("queue=orders", "fetch_size=100", "max_retries=0", "on_error=retry")
+    settings = ("queue=orders", "part_size=100", "max_retries=0", "on_error=retry")
     options = [word for setting in settings for word in ("--set", setting)]
     place = f"{module(TELLING)}:Billing"
     process = start(place, *options, "--metrics-port", "0", "--log-format", "json")
@@ -219,10 +219,11 @@ def test_the_log_has_the_tickers_times_and_the_level_that_was_asked_for(
 @pytest.mark.parametrize(
     ("setting", "code", "words"),
     [
-        ("fetchsize=1", 2, ["no setting 'fetchsize'", "did you mean fetch_size"]),
-        ("fetch_size", 2, ["--set fetch_size=100"]),
-        ("colour=red", 2, ["no setting 'colour'", "fetch_size"]),
-        ("fetch_size=many", 1, ["Billing.fetch_size", "from 1 to"]),
+        ("partsize=1", 2, ["no setting 'partsize'", "did you mean part_size"]),
+        ("fetch_size=1", 2, ["fetch_size is gone: part_size bounds what is in memory"]),
+        ("part_size", 2, ["--set part_size=100"]),
+        ("colour=red", 2, ["no setting 'colour'", "part_size"]),
+        ("part_size=many", 1, ["Billing.part_size", "from 1 to"]),
         ("on_error=7", 1, ["Billing.on_error", "'7'"]),
     ],
 )

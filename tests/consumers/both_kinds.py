@@ -18,7 +18,7 @@ import threading
 import psycopg
 
 import pgqpy
-from pgqpy.consumers import Consumer
+from pgqpy.consumers import Consumer, unclean_ends
 
 QUEUE, NAME = "orders", "billing"
 MOST_DEATHS = 40
@@ -60,7 +60,8 @@ def while_open():
 
 def work():
     """Run a worker until everything is finished."""
-    consumer = Worker(sys.argv[1], max_attempts=int(sys.argv[3]), poll_interval=0.05)
+    unclean_ends.MAX_ATTEMPTS = int(sys.argv[3])
+    consumer = Worker(sys.argv[1])
 
     def watch():
         for _ in while_open():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pgqpy
-from pgqpy.consumers import _async, _sync, missing_ticker
+from pgqpy.consumers import _async, _sync, missing_ticker, waiting
 from pgqpy.otel import trace_client
 from tests.consumers.harness import NOTE, Maker, Queue
 from tests.support.gates import shut_gate
@@ -36,6 +36,17 @@ def make(request: pytest.FixtureRequest, dsn: str) -> Iterator[Maker]:
     maker = Maker(dsn, asynchronous=request.param == "asyncio")
     yield maker
     maker.close()
+
+
+@pytest.fixture(autouse=True)
+def polls(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Let consumers poll often, and return a function that sets the seconds between two polls."""
+
+    def every(seconds: float) -> None:
+        monkeypatch.setattr(waiting, "POLL_INTERVAL", seconds)
+
+    every(0.05)
+    return every
 
 
 @pytest.fixture

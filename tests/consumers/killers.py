@@ -21,7 +21,7 @@ from typing import Any
 
 import psycopg
 
-from pgqpy.consumers import AsyncConsumer, Consumer, handler_watch
+from pgqpy.consumers import AsyncConsumer, Consumer, handler_watch, unclean_ends
 
 QUEUE, NAME = "orders", "billing"
 MOST_RUNS = 40
@@ -35,7 +35,7 @@ SHAPES: dict[str, Any] = {
     "transactional batches": {"transactional": True, "part_size": 3},
     "transactional worker": {"transactional": True, "part_size": 5, "shared": True},
 }
-PARK = {"on_error": "park", "key": "extra1", "max_retries": 9, "retry_base": 0.0}
+PARK = {"on_error": "park", "key": "extra1", "max_retries": 9, "backoff": (0.0, 3600.0)}
 SHAPES |= {
     "parked": PARK,
     "parked, concurrency": PARK | {"concurrency": 4},
@@ -43,7 +43,7 @@ SHAPES |= {
 }
 LATE = "fails, then kills"
 NOTE = "insert into effect (data) values (%s)"
-SETTINGS: dict[str, Any] = {"handler_timeout": 1, "max_retries": 0, "max_attempts": 4}
+SETTINGS: dict[str, Any] = {"handler_timeout": 1, "max_retries": 0}
 GRACE = 0.5  # seconds
 GIGABYTE = 1 << 30
 
@@ -131,7 +131,7 @@ def run():
     """Run one consumer to its end."""
     logging.basicConfig(level=logging.INFO)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    handler_watch.GRACE = GRACE
+    handler_watch.GRACE, unclean_ends.MAX_ATTEMPTS = GRACE, 4
     settings = {**SETTINGS, **SHAPES[sys.argv[2]]}
     kinds: dict[str, Any] = {
         "asyncio": Async,

@@ -7,7 +7,7 @@ from collections import defaultdict
 from tests.consumers.harness import CONSUMER, QUEUE, private
 
 KEYS = [f"key{number}" for number in range(12)]
-LANES = {"lanes": 4, "key": "extra1", "poll_interval": 0.02}
+LANES = {"lanes": 4, "key": "extra1"}
 NAMES = """
     select co_name from pgq.current_position join pgq.consumer on co_id = sub_consumer
      where sub_mode = 'lane' order by length(co_name), co_name

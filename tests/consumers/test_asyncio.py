@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from datetime import timedelta
 
 import pytest
 
@@ -85,8 +84,9 @@ async def test_a_handler_that_cancels_the_task_of_a_later_handler_is_an_error(qu
         await asyncio.wait_for(LeavesATimer(dsn).run(), 30)
 
 
-async def test_cancelling_a_wait_ends_run(queue, dsn):
-    consumer = Gated(dsn, poll_interval=timedelta(hours=1))
+async def test_cancelling_a_wait_ends_run(queue, dsn, polls):
+    polls(3600)
+    consumer = Gated(dsn)
     task = asyncio.create_task(consumer.run())
     await asyncio.to_thread(eventually, lambda: private(consumer, "worked"))
     task.cancel()
@@ -159,7 +159,7 @@ async def test_a_handler_cannot_swallow_the_cancellation_of_run(queue, dsn, swal
 
 async def test_retries_that_tasks_ask_for_while_others_are_written_are_kept(queue, client, dsn):
     class Workers(AsyncConsumer):
-        queue, name, fetch_size = QUEUE, CONSUMER, 10
+        queue, name, part_size = QUEUE, CONSUMER, 10
 
         async def process_batch(self, batch):
             work: asyncio.Queue[Event] = asyncio.Queue(20)
@@ -189,7 +189,7 @@ async def test_retries_that_tasks_ask_for_while_others_are_written_are_kept(queu
 @pytest.mark.parametrize("transactional", [False, True])
 async def test_a_task_that_still_reads_a_failed_batch_does_not_end_run(queue, dsn, transactional):
     class Beating(AsyncConsumer):
-        queue, name, fetch_size, retry_base = QUEUE, CONSUMER, 1, 0.01
+        queue, name, part_size, backoff = QUEUE, CONSUMER, 1, (0.01, 1.0)
         passes = 0
 
         async def process_batch(self, batch, connection=None):
@@ -239,7 +239,12 @@ async def test_a_failed_task_of_a_task_group_fails_its_event_only(queue, dsn, tr
                 raise
         seen.append(event.data)
 
-    members = {"queue": QUEUE, "name": CONSUMER, "retry_base": 1000, "process_event": process_event}
+    members = {
+        "queue": QUEUE,
+        "name": CONSUMER,
+        "backoff": (1000, 1000),
+        "process_event": process_event,
+    }
     members["transactional"] = transactional
     consumer = type("Grouping", (AsyncConsumer,), members)(dsn)
     task = asyncio.create_task(consumer.run())

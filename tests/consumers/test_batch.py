@@ -13,7 +13,6 @@ class Collecting(Consumer):
     """Reads every batch to its end; `then` is called after it."""
 
     queue, name = QUEUE, CONSUMER
-    poll_interval = 0.2
 
     def __init__(self, dsn, then=lambda batch, events: None, **settings):
         super().__init__(dsn, **settings)
@@ -30,7 +29,6 @@ class AsyncCollecting(AsyncConsumer):
     """The same for asyncio."""
 
     queue, name = QUEUE, CONSUMER
-    poll_interval = 0.2
 
     def __init__(self, dsn, then=lambda batch, events: None, **settings):
         super().__init__(dsn, **settings)
@@ -116,7 +114,7 @@ def test_a_failing_batch_stays_unfinished_and_is_delivered_again(queue, collect,
         ids.append(batch.info.id)
 
     ids: list[int] = []
-    running = collect(fail_once, retry_base=0.01)
+    running = collect(fail_once, backoff=(0.01, 3600.0))
     queue.insert("a")
     queue.wait_until_finished()
     assert [batch for batch in running.consumer.batches if batch] == [["a"]] * 3
@@ -128,7 +126,7 @@ def test_stop_during_the_backoff_ends_run(queue, collect):
     def fail(batch, events):
         raise ValueError("never")
 
-    running = collect(fail, retry_base=3600)
+    running = collect(fail, backoff=(3600, 3600))
     queue.insert("a")
     eventually(lambda: running.consumer.batches)
     running.stop()
@@ -140,7 +138,7 @@ def test_retry_raised_for_a_batch_sets_the_delay(queue, collect):
         if len(running.consumer.batches) == 1:
             raise Retry(after=0.01)
 
-    running = collect(fail_once, retry_base=3600, on_error="stop")
+    running = collect(fail_once, backoff=(3600, 3600), on_error="stop")
     queue.insert("a")
     queue.wait_until_finished()
     assert running.consumer.batches[:2] == [["a"]] * 2
@@ -179,12 +177,12 @@ class AsyncPeeking(AsyncConsumer):
             return
 
 
-@pytest.mark.parametrize("fetch_size", [1, 10])
-def test_a_half_read_batch_is_not_finished(queue, make, dsn, fetch_size):
+@pytest.mark.parametrize("part_size", [1, 10])
+def test_a_half_read_batch_is_not_finished(queue, make, dsn, part_size):
     queue.insert("a", "b", "c")
     kind = AsyncPeeking if make.asynchronous else Peeking
     with pytest.raises(RuntimeError, match="whole batch"):
-        make.run(kind(dsn, fetch_size=fetch_size)).join()
+        make.run(kind(dsn, part_size=part_size)).join()
     assert queue.open_batch() is not None
 
 
@@ -217,11 +215,11 @@ class AsyncTransferring(AsyncConsumer):
 
 
 @pytest.mark.parametrize("fail", [False, True])
-@pytest.mark.parametrize("fetch_size", [2, 10])
-def test_a_transactional_batch_has_its_effects_once(queue, make, dsn, connection, fail, fetch_size):
+@pytest.mark.parametrize("part_size", [2, 10])
+def test_a_transactional_batch_has_its_effects_once(queue, make, dsn, connection, fail, part_size):
     connection.execute("create table effect (data text)")
     kind = AsyncTransferring if make.asynchronous else Transferring
-    consumer = kind(dsn, fetch_size=fetch_size, retry_base=0.01)
+    consumer = kind(dsn, part_size=part_size, backoff=(0.01, 3600.0))
     consumer.fail = fail
     make.run(consumer)
     queue.insert("a", "b", "c", "d", "e")
@@ -267,7 +265,7 @@ def test_setting_aside_what_is_not_of_the_batch_fails_the_batch_only(
         if events[0].retry is None:
             batch.retry(next(left)(events[0]), 0)
 
-    collect(then, retry_base=0.01, transactional=transactional)
+    collect(then, backoff=(0.01, 3600.0), transactional=transactional)
     queue.insert("a", "b")
     queue.wait_until_finished()
     assert queue.retry_now() == 1

@@ -73,6 +73,7 @@ def start(make, monkeypatch):
     """Start a worker that gives up after the first end at one event; return what it handles."""
     monkeypatch.setattr(unclean_ends, "GRACE", LONG)
     monkeypatch.setattr(unclean_ends, "LOOK", 0.01)
+    monkeypatch.setattr(unclean_ends, "MAX_ATTEMPTS", 4)
 
     def run(**settings):
         seen = []
@@ -81,7 +82,7 @@ def start(make, monkeypatch):
             seen.append(event.data)
             return ()
 
-        return make.start(handler, shared=True, max_attempts=4, **settings), seen
+        return make.start(handler, shared=True, **settings), seen
 
     return run
 

@@ -40,7 +40,7 @@ def test_an_unknown_queue_is_told_by_its_own_class(client, make):
 
 def test_polling_finds_events(queue, make):
     seen = []
-    make.start(lambda event: seen.append(event.data), poll_interval=0.05)
+    make.start(lambda event: seen.append(event.data))
     queue.insert("a", "b")
     eventually(lambda: seen == ["a", "b"])
     queue.wait_until_finished()
@@ -54,7 +54,7 @@ def test_failing_events_are_retried_for_ever(queue, make):
         if event.data != "b":
             raise ValueError("no")
 
-    make.start(handler, poll_interval=0.05, max_retries=0, retry_base=0)
+    make.start(handler, max_retries=0, backoff=(0, 3600.0))
     queue.insert("a", "b", "c")
     queue.wait_until_finished()
     for _ in range(2):
@@ -67,7 +67,7 @@ class Hopeless(Consumer):
     """Gives every event up."""
 
     queue, name = QUEUE, CONSUMER
-    poll_interval, retry_base = 0.05, 0.01
+    backoff = (0.01, 1.0)
 
     def process_batch(self, batch):
         for event in batch:
@@ -92,16 +92,16 @@ def test_effects_happen_once_in_the_transaction(queue, client, make, bad):
         if bad and event.data == "b":
             raise ValueError("no")
 
-    make.start(handler, transactional=True, poll_interval=0.05)
+    make.start(handler, transactional=True)
     queue.insert("a", "b", "c")
     queue.wait_until_finished()
     rows = client.connection.execute("select data from effect").fetchall()
     assert [row[0] for row in rows] == (["a", "c"] if bad else ["a", "b", "c"])
 
 
-def test_a_batch_larger_than_fetch_size_is_read_through_a_cursor(queue, make):
+def test_a_batch_larger_than_part_size_is_read_through_a_cursor(queue, make):
     seen = []
-    make.start(lambda event: seen.append(event.data), fetch_size=7, poll_interval=0.05)
+    make.start(lambda event: seen.append(event.data), part_size=7)
     queue.insert(*map(str, range(50)))
     queue.wait_until_finished()
     assert seen == list(map(str, range(50)))
@@ -116,7 +116,7 @@ def test_a_batch_taken_over_is_left_alone(queue, client, make, caplog, fails):
             if fails:
                 raise ValueError("and it fails too")
 
-    make.start(handler, poll_interval=0.05)
+    make.start(handler)
     queue.insert("a")
     eventually(lambda: "not ours any more" in caplog.text)
     queue.insert("b")

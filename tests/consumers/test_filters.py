@@ -35,7 +35,7 @@ def start(make, **settings):
 @pytest.mark.parametrize("shared", [False, True])
 def test_consumer_gets_the_events_of_its_settings(queue, make, log, shared):
     seen = []
-    settings = {"types": ("order.*", "paid"), "extras": {"extra1": ["eu"]}, "shared": shared}
+    settings = {"filter": {"type": ("order.*", "paid"), "extra1": ["eu"]}, "shared": shared}
     running = make.start(lambda event: seen.append(event.data), **settings)
     eventually(lambda: private(running.consumer, "worked"))
     insert(queue, "other", "order.a/us")
@@ -50,7 +50,7 @@ def test_transactional_consumer_gets_the_events_of_its_settings(queue, make, eff
     def process(event):
         yield NOTE, [event.data]
 
-    make.start(process, types=["a"], transactional=True)
+    make.start(process, filter={"type": ["a"]}, transactional=True)
     eventually(lambda: queue.client.call(calls.admin.get_worker_info(QUEUE, CONSUMER))[0].filter)
     insert(queue, "b")
     insert(queue, "a", "b")
@@ -69,11 +69,11 @@ def test_consumer_without_the_settings_takes_what_is_registered(queue, make, cli
 
 
 def test_settings_are_registered_when_they_differ(queue, make, client, log):
-    start(make, types=["b", "a"]).stop()
+    start(make, filter={"type": ["b", "a"]}).stop()
     log.clear()
-    start(make, types=["a", "b"]).stop()
+    start(make, filter={"type": ["a", "b"]}).stop()
     assert OTHER not in log.text
-    start(make, types=["*"]).stop()
+    start(make, filter={"type": ["*"]}).stop()
     assert OTHER in log.text
     assert client.call(calls.admin.get_worker_info(QUEUE, CONSUMER))[0].filter is None
 
@@ -85,25 +85,25 @@ def test_open_batch_goes_on_with_the_new_settings(queue, make):
         seen.append(event.data)
         running.consumer.stop()
 
-    running = make.run(make.consumer(stop, types=["a"]))
+    running = make.run(make.consumer(stop, filter={"type": ["a"]}))
     eventually(lambda: private(running.consumer, "worked"))
     insert(queue, "a", "b", "a", "c")
     running.join()
-    make.start(lambda event: seen.append(event.data), types=["b"])
+    make.start(lambda event: seen.append(event.data), filter={"type": ["b"]})
     queue.wait_until_finished()
     assert seen == ["a", "b"]
 
 
 @pytest.mark.usefixtures("no_grace")
 def test_of_two_programs_with_different_settings_the_second_is_refused(queue, make, connection):
-    one = start(make, types=["a"], shared=True)
-    start(make, types=["a"], shared=True).stop()
+    one = start(make, filter={"type": ["a"]}, shared=True)
+    start(make, filter={"type": ["a"]}, shared=True).stop()
     start(make, shared=True).stop()
     with pytest.raises(ConsumerRunning, match=r"is running with another filter.*stop it first"):
-        make.start(lambda event: None, types=["b"], shared=True).join()
+        make.start(lambda event: None, filter={"type": ["b"]}, shared=True).join()
     one.stop()
     eventually(lambda: not connection.execute(SESSIONS).fetchall())
-    start(make, types=["b"], shared=True).stop()
+    start(make, filter={"type": ["b"]}, shared=True).stop()
 
 
 def test_workers_that_start_at_the_same_time_take_the_same_events(queue, make, monkeypatch):
@@ -119,13 +119,17 @@ def test_workers_that_start_at_the_same_time_take_the_same_events(queue, make, m
 
     monkeypatch.setattr(_async.AsyncWorkerLock, "take", take_async)
     monkeypatch.setattr(_sync.WorkerLock, "take", take)
-    workers = [make.start(lambda event: None, types=["a"], shared=True) for _ in range(2)]
+    workers = [
+        make.start(lambda event: None, filter={"type": ["a"]}, shared=True) for _ in range(2)
+    ]
     eventually(lambda: all(private(worker.consumer, "worked") for worker in workers))
 
 
 @pytest.mark.parametrize("transactional", [False, True])
 def test_idle_worker_ends_when_the_filter_is_not_its_own(queue, make, client, transactional):
-    running = start(make, types=["a"], shared=True, lease=LEASE, transactional=transactional)
+    running = start(
+        make, filter={"type": ["a"]}, shared=True, lease=LEASE, transactional=transactional
+    )
     queue.tick()
     queue.wait_until_finished()
     client.set_consumer_filter(QUEUE, CONSUMER, types=["b"])
@@ -137,23 +141,23 @@ def test_idle_worker_ends_when_the_filter_is_not_its_own(queue, make, client, tr
 def test_worker_with_a_lease_leaves_the_filter_of_others(queue, make, client, log):
     seen = []
     settings = {"shared": True, "lease": LEASE}
-    first = make.start(lambda event: seen.append(event.data), types=["a"], **settings)
+    first = make.start(lambda event: seen.append(event.data), filter={"type": ["a"]}, **settings)
     insert(queue, "b", "a")
     eventually(lambda: seen == ["a"])
     with pytest.raises(ConsumerRunning, match="the worker asks for"):
-        make.start(lambda event: None, types=["b"], **settings).join()
+        make.start(lambda event: None, filter={"type": ["b"]}, **settings).join()
     insert(queue, "b", "a")
     eventually(lambda: seen == ["a", "a"])
     first.stop()
     client.set_consumer_filter(QUEUE, CONSUMER, types=["b"])
-    start(make, types=["b"], **settings).stop()
+    start(make, filter={"type": ["b"]}, **settings).stop()
     assert log.text.count(OTHER) == 1
 
 
 @pytest.mark.parametrize("settings", [{"lease": LEASE}, {}])
 def test_filter_that_was_changed_while_a_session_was_lost_stays(queue, make, connect, settings):
     change = "select pgq.set_consumer_filter(%s, %s, %s)"
-    running = start(make, types=["a"], shared=True, **settings)
+    running = start(make, filter={"type": ["a"]}, shared=True, **settings)
     with connect(autocommit=False) as administrator:
         administrator.execute("lock table pgq.registration")  # the worker waits for it
         administrator.execute(f"select pg_terminate_backend(pid, 30000) from ({SESSIONS}) s")
@@ -166,24 +170,24 @@ def test_filter_that_was_changed_while_a_session_was_lost_stays(queue, make, con
 
 
 def test_running_consumer_keeps_its_filter(queue, make, client):
-    start(make, types=["a"])
+    start(make, filter={"type": ["a"]})
     with pytest.raises(ConsumerRunning, match="another filter"):
         client.set_consumer_filter(QUEUE, CONSUMER, types=["b"])
     assert client.set_consumer_filter(QUEUE, CONSUMER, types=["a"]) == 0
 
 
-@pytest.mark.parametrize("types", ["order.*", [], [1], {"a"}, ["a\0"], b"a", 5])
-def test_types_are_a_list_of_texts(make, types):
-    with pytest.raises(ValueError, match=r"types is None or a list such as"):
-        make.consumer(lambda event: None, types=types)
-
-
-@pytest.mark.parametrize("extras", [["a"], {"extra5": ["a"]}, {"extra1": "a"}, {"extra1": []}, 5])
-def test_extras_are_lists_of_texts(make, extras):
-    with pytest.raises(ValueError, match=r"extras is None or lists such as"):
-        make.consumer(lambda event: None, extras=extras)
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        *({"type": texts} for texts in ("order.*", [], [1], {"a"}, ["a\0"], b"a", 5)),
+        *(["a"], {"extra5": ["a"]}, {"types": ["a"]}, {"extra1": "a"}, {"extra1": []}, 5),
+    ],
+)
+def test_a_filter_has_lists_of_texts(make, wanted):
+    with pytest.raises(ValueError, match=r"filter is None or lists such as"):
+        make.consumer(lambda event: None, filter=wanted)
 
 
 def test_what_only_the_server_refuses_ends_the_run(queue, make):
     with pytest.raises(InvalidArgument, match="may only end a type"):
-        make.start(lambda event: None, types=["a*b"]).join()
+        make.start(lambda event: None, filter={"type": ["a*b"]}).join()

@@ -160,7 +160,7 @@ def test_after_an_odd_exception_of_process_batch_the_batch_is_delivered_again(
         faults.append(lambda connection: connection.close())
     count, seen = len(faults), list[list[str]]()
     process_batch = failing_batches(make, faults, seen)
-    make.start(process_batch=process_batch, transactional=transactional, retry_base=0.001)
+    make.start(process_batch=process_batch, transactional=transactional, backoff=(0.001, 3600.0))
     queue.insert("a", "b")
     queue.wait_until_finished()
     assert seen[-1] == ["a", "b"]
@@ -213,7 +213,7 @@ def test_closing_the_connection_is_a_failure_of_that_event(queue, make, effects,
 
     chosen = staticmethod(async_handler if make.asynchronous else handler)
     members = {"queue": QUEUE, "name": CONSUMER, "transactional": True, "process_event": chosen}
-    make.run(type("Closing", (make.base,), members)(make.dsn, retry_base=1000))
+    make.run(type("Closing", (make.base,), members)(make.dsn, backoff=(1000, 1000)))
     queue.insert("a", "bad", "b")
     queue.wait_until_finished()
     assert effects() == ["a", "b"]
@@ -230,7 +230,7 @@ def test_events_that_always_lose_the_connection_are_retried_alone(queue, make, e
             yield "select pg_terminate_backend(pg_backend_pid())", None
 
     with patched("consumer.RECONNECT_BASE", 0.001):
-        make.start(handler, transactional=True, retry_base=1000)
+        make.start(handler, transactional=True, backoff=(1000, 1000))
         queue.insert("a", "bad", "b", "bad")
         queue.wait_until_finished()
     assert effects() == ["a", "b"]
@@ -271,7 +271,7 @@ def test_what_a_handler_leaves_open_on_the_connection_is_its_failure(
             connection.execute(NOTE, [event.data])
 
     maker = Maker(dsn, asynchronous=False)
-    members = {"queue": QUEUE, "name": CONSUMER, "transactional": True, "retry_base": 1000}
+    members = {"queue": QUEUE, "name": CONSUMER, "transactional": True, "backoff": (1000, 1000)}
     kind = type("Leaving", (maker.base,), {**members, "process_event": staticmethod(handler)})
     running = maker.run(kind(dsn))
     queue.insert("a", "bad", "b")

@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 
 handler_watch.GRACE, handler_watch.LOOK = 1.0, 0.01
 logging.basicConfig()
-consumer = SimpleNamespace(name="billing", queue="orders", max_attempts=5)
+consumer = SimpleNamespace(name="billing", queue="orders")
 """
 HANGS = """
 watch = HandlerWatch(consumer, 0.1)

@@ -18,7 +18,7 @@ from pgqpy.consumers import AsyncConsumer, Consumer
 
 class Process(Consumer):
     queue, name, transactional = {QUEUE!r}, {CONSUMER!r}, True
-    poll_interval, dead_interval = 0.1, 600
+    dead_interval = 600
 
     def process_event(self, event, connection):
         connection.execute(sys.argv[2])

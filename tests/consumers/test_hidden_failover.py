@@ -58,10 +58,10 @@ class Failover:
     "chosen",
     [
         SHARED | {"part_size": 10},
-        SHARED | {"fetch_size": 3},  # failures are written before the batch ends
+        SHARED | {"part_size": 3},  # failures are written before the batch ends
         SHARED | {"part_size": 3, "concurrency": 2},
         PARKING | {"part_size": 10},
-        PARKING | {"part_size": 50, "fetch_size": 5},  # asks for parked keys in between
+        PARKING | {"part_size": 5},  # asks for parked keys in between
         PARKING | {"part_size": 3, "concurrency": 2},
     ],
     ids=["parts", "failures", "beside", "parked", "lists", "parked beside"],
@@ -69,7 +69,7 @@ class Failover:
 def test_failures_that_a_failover_lost_are_delivered_again(queue, make, connect, log, chosen):
     failing = KEYED[:1] if "key" in chosen else KEYED[:8]  # the others of the key wait behind it
     failover = Failover(connect, failing)
-    make.start(lambda event: failover.work(event.data), poll_interval=0.02, **chosen)
+    make.start(lambda event: failover.work(event.data), **chosen)
     insert(queue)
     eventually(lambda: failover.over)
     queue.wait_until_finished()
@@ -89,14 +89,14 @@ def test_worker_that_makes_its_parts_larger_keeps_its_batch(queue, make, connect
     )
     done = []
     with patched("careful.QUIET_PARTS", 2):
-        make.start(lambda event: done.append(event.data), poll_interval=0.02, **chosen)
+        make.start(lambda event: done.append(event.data), **chosen)
         eventually(lambda: len(done) >= len(EVENTS) and not taken(connection))
     assert done == EVENTS
     assert "no unclean end since" in log.text
     assert "is not ours any more" not in log.text
 
 
-@pytest.mark.parametrize("part_size", [None, 10])
+@pytest.mark.parametrize("part_size", [3, 10])
 def test_failures_of_process_batch_are_delivered_again_too(queue, make, connect, log, part_size):
     failover = Failover(connect, ())
 
@@ -120,7 +120,7 @@ def test_failures_of_process_batch_are_delivered_again_too(queue, make, connect,
 
     make.start(
         process_batch=process_batch_async if make.asynchronous else process_batch,
-        **SHARED | {"fetch_size": 3, "part_size": part_size, "poll_interval": 0.02},
+        **SHARED | {"part_size": part_size},
     )
     insert(queue)
     eventually(lambda: failover.over)

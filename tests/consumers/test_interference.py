@@ -71,7 +71,7 @@ def test_a_consumer_that_loses_many_batches_goes_on(queue, client, make, caplog)
 def test_a_consumer_unregistered_while_it_runs_ends_with_an_error(
     queue, client, make, transactional
 ):
-    running = make.start(ignore[transactional], transactional=transactional, poll_interval=0.05)
+    running = make.start(ignore[transactional], transactional=transactional)
     eventually(lambda: private(running.consumer, "worked"))
     client.unregister_consumer(QUEUE, CONSUMER)
     with pytest.raises(ConsumerNotFound) as caught:
@@ -81,7 +81,7 @@ def test_a_consumer_unregistered_while_it_runs_ends_with_an_error(
 
 @pytest.mark.parametrize("transactional", [False, True])
 def test_a_queue_dropped_while_it_runs_ends_run_with_an_error(queue, client, make, transactional):
-    running = make.start(ignore[transactional], transactional=transactional, poll_interval=0.05)
+    running = make.start(ignore[transactional], transactional=transactional)
     eventually(lambda: private(running.consumer, "worked"))
     client.drop_queue(QUEUE, force=True)
     with pytest.raises((QueueNotFound, ConsumerNotFound)):

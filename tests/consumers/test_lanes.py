@@ -97,7 +97,7 @@ def test_events_without_a_key_come_too(queue, make):
 
 def test_lanes_have_only_events_that_the_consumer_takes(queue, make):
     seen = []
-    chosen = LANES | {"types": ["a.*"]}
+    chosen = LANES | {"filter": {"type": ["a.*"]}}
     for _ in range(2):
         make.start(lambda event: seen.append(event.type), **chosen)
     for number in range(10):
@@ -134,7 +134,7 @@ def test_a_retried_event_comes_again_in_the_lane_of_its_key(queue, make, transac
             raise ValueError("no")
         return ()
 
-    settings = {"transactional": transactional, "retry_base": 0}
+    settings = {"transactional": transactional, "backoff": (0, 3600.0)}
     for _ in range(2):
         make.start(handler, **LANES, **settings)
     insert(queue, [1])
@@ -163,7 +163,7 @@ def test_events_that_are_given_up_belong_to_the_consumer(queue, make, client):
     }
 
 
-@pytest.mark.parametrize("part_size", [None, 100])
+@pytest.mark.parametrize("part_size", [10_000, 100])
 @pytest.mark.parametrize("transactional", [False, True])
 def test_an_event_that_killed_its_runs_too_often_is_dead(
     queue, make, connection, client, log, transactional, part_size, monkeypatch

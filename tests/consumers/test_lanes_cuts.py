@@ -34,6 +34,7 @@ def start(make, queue, client, connection, call, monkeypatch):
     monkeypatch.setattr(unclean_ends, "LOOK", 0.01)
 
     def starter(*tokens, grace=LONG, **settings):
+        monkeypatch.setattr(unclean_ends, "MAX_ATTEMPTS", 4)
         monkeypatch.setattr(unclean_ends, "GRACE", grace)
         client.call(calls.lanes.set_lanes(QUEUE, CONSUMER, 1, "extra1"))
         queue.insert("a", "b", "c")
@@ -45,7 +46,7 @@ def start(make, queue, client, connection, call, monkeypatch):
             seen.append(event.data)
             return ()
 
-        make.start(handler, **LANES | {"lanes": 1}, max_attempts=4, **settings)
+        make.start(handler, **LANES | {"lanes": 1}, **settings)
         return seen
 
     return starter

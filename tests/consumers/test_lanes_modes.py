@@ -112,7 +112,7 @@ def test_while_the_key_changes_a_failed_event_keeps_no_other_waiting(queue, make
         if event.data == "1" and not event.retry:
             raise OSError
 
-    chosen = LANES | {"on_error": "park", "retry_base": 0.05}
+    chosen = LANES | {"on_error": "park", "backoff": (0.05, 3600.0)}
 
     def stop(_event):
         first.stop()
@@ -146,10 +146,11 @@ def test_a_consumer_goes_back_from_lanes_to_plain(queue, make, client, connectio
 
 @pytest.mark.usefixtures("no_ticker_check")
 def test_spare_runs_tell_once_that_they_wait_and_send_one_statement_a_look(
-    queue, make, gate, waiting_handler, log, monkeypatch, connection, effects
+    queue, make, gate, waiting_handler, log, monkeypatch, connection, effects, polls
 ):
     """Two lanes are busy: the other runs ask at each tick and at each poll, and no more."""
-    chosen = LANES | {"lanes": 2, "poll_interval": 0.01}
+    chosen = LANES | {"lanes": 2}
+    polls(0.01)
     busy = [make.start(waiting_handler[False], **chosen) for _ in range(2)]
     datas = insert(queue, [1])
     eventually(lambda: len(gate.waiting()) == len(busy))
@@ -169,9 +170,10 @@ def test_spare_runs_tell_once_that_they_wait_and_send_one_statement_a_look(
 
 @pytest.mark.usefixtures("no_ticker_check")
 def test_sixty_four_runs_share_eight_lanes(
-    queue, dsn, gate, waiting_handler, log, monkeypatch, connection, effects
+    queue, dsn, gate, waiting_handler, log, monkeypatch, connection, effects, polls
 ):
-    maker, chosen = Maker(dsn, asynchronous=False), LANES | {"lanes": 8, "poll_interval": 0.5}
+    maker, chosen = Maker(dsn, asynchronous=False), LANES | {"lanes": 8}
+    polls(0.5)
     keys = [f"key{number}" for number in range(40)]
     with patched("lane_lock.SPARE", 0.05):
         started = [maker.start(waiting_handler[False], **chosen) for _ in range(64)]

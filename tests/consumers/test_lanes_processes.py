@@ -21,7 +21,7 @@ logging.basicConfig(level=logging.INFO)
 
 class Laned(Consumer):
     queue, name, transactional, lease = {queue!r}, {name!r}, {transactional}, {lease!r}
-    lanes, key, poll_interval = {lanes}, "extra1", 0.05
+    lanes, key = {lanes}, "extra1"
 
     def process_event(self, event, connection=None):
         other = psycopg.connect(sys.argv[1], autocommit=True)

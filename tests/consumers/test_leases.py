@@ -38,7 +38,7 @@ def make(request, asynchronous, dsn, queue):
 
 
 def settings(**more):
-    return {"shared": True, "lease": LEASE, "poll_interval": 0.02, **more}
+    return {"shared": True, "lease": LEASE, **more}
 
 
 def until(connection):
@@ -69,7 +69,7 @@ def test_workers_with_a_lease_share_the_events(
 @pytest.mark.parametrize(
     "chosen", [{}, {"transactional": True, "part_size": 2}, {"concurrency": 3}]
 )
-def test_a_batch_larger_than_the_fetch_size_is_read_to_its_end(
+def test_a_batch_larger_than_the_part_size_is_read_to_its_end(
     queue, make, effects, chosen, connect
 ):
     def transactional(event):
@@ -81,7 +81,7 @@ def test_a_batch_larger_than_the_fetch_size_is_read_to_its_end(
 
     handler = transactional if chosen.get("transactional") else plain
     queue.insert(*"abcdefg")
-    make.start(handler, **settings(fetch_size=2, **chosen))
+    make.start(handler, **settings(**{"part_size": 2, **chosen}))
     queue.wait_until_finished()
     eventually(lambda: len(effects()) == 7)
     assert sorted(effects()) == [*"abcdefg"]

@@ -23,7 +23,7 @@ def ended(error):
     print("%d ended\\n" % ends.total(), end="", flush=True)  # whole, beside lines of the log
 
 class Leaving(Base):
-    queue, name, transactional, retry_base = {queue!r}, {name!r}, True, 1000
+    queue, name, transactional, backoff = {queue!r}, {name!r}, True, (1000, 1000)
     {handler}
 
 consumer = Leaving(sys.argv[1])

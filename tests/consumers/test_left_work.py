@@ -14,7 +14,7 @@ from pgqpy.errors import PgqError
 from tests.consumers.harness import NOTE, patched
 from tests.support.waiting import eventually
 
-PARTS = pytest.mark.parametrize("part_size", [None, 2])
+PARTS = pytest.mark.parametrize("part_size", [10_000, 2])
 
 
 class Left:
@@ -159,7 +159,7 @@ def test_work_left_by_an_event_that_failed_is_undone_with_it(
     queue, effects, start, left, part_size
 ):
     """Else its effect is committed with another event, and again when it is retried (G9)."""
-    start(part_size=part_size, retry_base=1000)
+    start(part_size=part_size, backoff=(1000, 1000))
     queue.insert("a", "bad", "c")
     queue.wait_until_finished()
     assert effects() == ["a", "c"]
@@ -171,7 +171,7 @@ def test_work_left_by_an_event_that_failed_is_undone_with_it(
 def test_a_block_left_by_an_event_that_failed_is_blamed_on_that_event(
     queue, effects, start, left, part_size
 ):
-    start("in_block", part_size=part_size, retry_base=1000)
+    start("in_block", part_size=part_size, backoff=(1000, 1000))
     queue.insert("a", "bad", "c")
     queue.wait_until_finished()
     assert effects() == ["a", "c"]
@@ -190,7 +190,7 @@ def test_work_that_an_event_left_is_refused_and_told(queue, effects, start, left
 
 
 def test_work_left_by_a_batch_that_failed_is_undone_with_it(queue, effects, start, left):
-    start(by_batch=True, retry_base=0.01, retry_max=0.01)
+    start(by_batch=True, backoff=(0.01, 3600.0))
     queue.insert("a", "bad")
     eventually(lambda: left.errors)
     assert set(left.errors) == {PgqError}
@@ -200,7 +200,7 @@ def test_work_left_by_a_batch_that_failed_is_undone_with_it(queue, effects, star
 def test_a_reader_that_a_failed_event_left_holds_nobody_up(queue, effects, start, left):
     """It holds the connection for as long as it likes."""
     with patched("handler_connection.STATEMENT_TIMEOUT", 0.05):
-        start("stream", retry_base=1000)
+        start("stream", backoff=(1000, 1000))
         queue.insert("bad")
         eventually(lambda: len(queue.retry_delays()) == 1)
         left.count = 0  # they are let go at the end

@@ -118,9 +118,9 @@ def test_a_handler_that_lets_the_lock_go_leaves_each_effect_once_and_in_order(
         queue.insert("a", "b", "c")
         if opened:
             client.next_batch(QUEUE, CONSUMER)
-        make.start(handler, transactional=True, poll_interval=0.05)
+        make.start(handler, transactional=True)
         first = gate.wait_for_arrival()
-        make.start(handler, transactional=True, poll_interval=0.05)
+        make.start(handler, transactional=True)
         (second,) = eventually(lambda: {pid for (pid,) in connection.execute(SESSIONS)} - {first})
         if opened:
             eventually(lambda: set(gate.waiting()) == {first, second})
@@ -207,7 +207,7 @@ def stopped(own_server, asynchronous):
     with pgqpy.connect(dsn) as client:
         Queue(client)
         maker = Maker(dsn, asynchronous=asynchronous)
-        running = maker.start(lambda event: None, poll_interval=3600)
+        running = maker.start(lambda event: None)
         eventually(lambda: running.consumer.outage() is None)
         ((pid,),) = eventually(lambda: client.connection.execute(IDLE).fetchall())
         os.kill(pid, signal.SIGSTOP)

@@ -40,14 +40,14 @@ def test_a_lock_of_another_session_is_told_and_does_not_keep_it_from_stopping(
     handler = in_transaction if settings.get("transactional") else plain
     keeper = connect()
     if started:
-        running = make.start(handler, poll_interval=0.05, **settings)
+        running = make.start(handler, **settings)
         queue.insert("a")
         eventually(lambda: seen == ["a"])
         queue.wait_until_finished()
     keeper.execute("begin")
     keeper.execute("select from pgq.registration for update")
     if not started:
-        running = make.start(handler, poll_interval=0.05, **settings)
+        running = make.start(handler, **settings)
     queue.insert("b")
     eventually(lambda: log.text.count("waits for a lock of another session") > 2)
     assert "lock timeout" in str(running.consumer.outage())
@@ -73,7 +73,7 @@ def test_a_lock_that_keeps_a_consumer_from_reading_its_batch_is_an_outage(
         seen.append(event.data)
         return ()  # statements
 
-    outage = make.start(note, poll_interval=0.05, **settings).consumer.outage
+    outage = make.start(note, **settings).consumer.outage
     queue.insert("a")
     queue.wait_until_finished()
     assert outage() is None
@@ -132,7 +132,7 @@ def test_a_transactional_consumer_does_not_wait_for_a_lock_with_its_handlers_wor
             keeper.execute("select from pgq.registration for update")
         yield NOTE, [event.data]
 
-    running = make.start(handler, transactional=True, poll_interval=0.05, **settings)
+    running = make.start(handler, transactional=True, **settings)
     queue.insert("a")
     eventually(lambda: log.text.count("waits for a lock of another session") > 2)
     assert running.consumer.outage() is not None

@@ -67,7 +67,7 @@ def test_each_call_is_timed_and_each_event_that_is_done_has_its_age(queue, make,
         queue.client.insert_event(QUEUE, "t", data)
     queue.client.connection.execute(OLD)
     queue.tick()
-    run(make, metrics, handler, retry_base=3600.0, **MODES[mode])
+    run(make, metrics, handler, backoff=(3600.0, 3600.0), **MODES[mode])
     eventually(lambda: metrics(EVENTS) == 3)
     assert metrics(f"{HANDLER}_count") == 3
     assert metrics(f"{AGE}_count") == 2
@@ -121,7 +121,7 @@ def test_a_failed_batch_is_timed_and_has_no_age(queue, make, metrics):
 
     queue.insert("a", "b")
     handler = fail_once_async if make.asynchronous else fail_once
-    run(make, metrics, process_batch=handler, retry_base=0.01)
+    run(make, metrics, process_batch=handler, backoff=(0.01, 3600.0))
     eventually(lambda: metrics(EVENTS) == 2)
     assert (metrics(f"{HANDLER}_count"), metrics(f"{AGE}_count")) == (2, 2)
 
@@ -145,7 +145,7 @@ def test_two_consumers_of_one_name_are_added_up(queue, make, metrics):
         gates[0].wait(30)
 
     for _ in gates:
-        run(make, metrics, handler, shared=True, poll_interval=0.02)
+        run(make, metrics, handler, shared=True)
     eventually(lambda: len(seen) == 2)  # so each has one
     gates[0].set()
     eventually(lambda: metrics(EVENTS) == 2)

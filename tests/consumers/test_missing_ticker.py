@@ -95,7 +95,7 @@ def test_a_queue_is_late_when_a_ticker_would_have_ticked_it(
 def test_a_consumer_without_a_ticker_warns_once(queue, make, connection, log, monkeypatch):
     monkeypatch.setattr(missing_ticker, "CHECK_EVERY", 0.0)
     queue.client.insert_event("orders", "test", "waits")
-    make.start(lambda event: None, poll_interval=0.01)
+    make.start(lambda event: None)
     eventually(lambda: "consumer billing of queue orders runs" in log.text)
     assert "no ticker" not in log.text
     connection.execute("update pgq.tick set tick_time = now() - interval '1 hour'")

@@ -48,10 +48,10 @@ def test_settings_that_a_run_depends_on_are_fixed_while_it_lasts(queue, make):
     for setting in FIXED:
         with pytest.raises(AttributeError, match=f"{setting} cannot be set while the consumer"):
             setattr(consumer, setting, "another")
-    consumer.fetch_size = 7
+    consumer.part_size = 7
     running.stop()
     assert {setting: getattr(consumer, setting) for setting in FIXED} == before
-    assert consumer.fetch_size == 7
+    assert consumer.part_size == 7
     consumer.name = "another"
 
 
@@ -62,20 +62,20 @@ def test_a_filter_that_is_changed_while_it_runs_counts_from_the_next_run_on(
     queue, client, make, log
 ):
     """Also where the session is lost: what a filter passes over never comes again."""
-    consumer = make.consumer(lambda event: None, types=["test"], extras={"extra1": ["eu"]})
+    consumer = make.consumer(lambda event: None, filter={"type": ["test"], "extra1": ["eu"]})
     running = make.run(consumer)
     eventually(lambda: private(consumer, "worked"))
-    type(consumer).types.append("other")
-    type(consumer).extras["extra1"].append("us")
+    type(consumer).filter["type"].append("other")
+    type(consumer).filter["extra1"].append("us")
     client.connection.execute(END)
     eventually(lambda: "runs again" in log.text)
     assert client.connection.execute(FILTER).fetchall() == [
         ({"types": ["test"], "extra1": ["eu"]},)
     ]
     with pytest.raises(AttributeError):
-        consumer.types.append("other")
+        consumer.filter["type"].append("other")
     running.stop()
-    assert consumer.types == ["test", "other"]
+    assert consumer.filter["type"] == ["test", "other"]
 
 
 def test_settings_of_the_class_count_from_the_next_run_on(queue, make, client):
@@ -139,7 +139,9 @@ class AsyncSent(AsyncConsumer):
 
 def test_a_consumer_that_was_pickled_runs(queue, make):
     kind = AsyncSent if make.asynchronous else Sent
-    consumer = pickle.loads(pickle.dumps(kind(make.dsn, extras={"extra1": ["eu"]}, types=["test"])))
+    consumer = pickle.loads(
+        pickle.dumps(kind(make.dsn, filter={"type": ["test"], "extra1": ["eu"]}))
+    )
     queue.client.insert_event(QUEUE, "test", "a", extra1="eu")
     queue.tick()
     make.run(consumer)

@@ -22,9 +22,10 @@ def has(log, text, times):
     return log.text.count(text) == times
 
 
-def test_a_lost_connection_is_made_again_while_it_waits(queue, make, connection, log):
+def test_a_lost_connection_is_made_again_while_it_waits(queue, make, connection, log, polls):
+    polls(3600)
     seen = []
-    make.start(lambda event: seen.append(event.data), poll_interval=3600)
+    make.start(lambda event: seen.append(event.data))
     queue.insert("a")
     eventually(lambda: seen == ["a"])
     queue.wait_until_finished()
@@ -88,7 +89,7 @@ def test_a_connection_lost_while_reading_a_large_batch_gives_it_again(queue, mak
         if len(seen) == 25:
             connection.execute(END)
 
-    make.start(handler, fetch_size=10)
+    make.start(handler, part_size=10)
     queue.fill(50)
     queue.wait_until_finished()
     assert 25 <= len(seen) - 50 <= 30, "at most the events that were read"
@@ -101,7 +102,7 @@ def test_a_connection_lost_while_process_batch_reads_gives_it_again(queue, dsn, 
     batches: list[Any] = []
 
     class Reading(Consumer):
-        queue, name, fetch_size, on_error = QUEUE, CONSUMER, 10, "stop"
+        queue, name, part_size, on_error = QUEUE, CONSUMER, 10, "stop"
 
         def process_batch(self, batch):
             count = 0
@@ -193,8 +194,11 @@ def test_a_server_restart_in_the_middle_of_a_batch_loses_nothing(
     assert "runs again" in log.text
 
 
-def test_a_consumer_unregistered_during_an_outage_does_not_begin_anew(queue, make, client, log):
-    running = make.start(lambda event: None, poll_interval=3600)
+def test_a_consumer_unregistered_during_an_outage_does_not_begin_anew(
+    queue, make, client, log, polls
+):
+    polls(3600)
+    running = make.start(lambda event: None)
     eventually(lambda: "runs" in log.text)
     client.unregister_consumer(QUEUE, CONSUMER)
     client.connection.execute(END)

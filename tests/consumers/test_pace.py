@@ -90,5 +90,5 @@ def test_a_worker_begins_with_an_event_for_each_handler_and_batches_begin_large(
         def process_event(self, event):
             """Do nothing."""
 
-    consumers = Events(), Events(concurrency=3), Batches(fetch_size=500)
+    consumers = Events(), Events(concurrency=3), Batches(part_size=500)
     assert [pace.Pace(consumer).wanted for consumer in consumers] == [1, 3, 500]

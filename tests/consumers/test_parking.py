@@ -14,13 +14,13 @@ from tests.consumers.harness import CONSUMER, END, NOTE, Maker
 from tests.consumers.keyed import Unlucky, insert_keyed, park_now, parked
 from tests.support.waiting import eventually
 
-PARK = {"on_error": "park", "key": "extra1", "poll_interval": 0.01, "retry_base": 0.0}
+PARK = {"on_error": "park", "key": "extra1", "backoff": (0.0, 3600.0)}
 SHAPES: dict[str, dict[str, int]] = {
     "plain": {},
     "parts": {"part_size": 3},
-    "lists": {"fetch_size": 4},
+    "lists": {"part_size": 4},
     "concurrency": {"concurrency": 4},
-    "concurrency, lists": {"concurrency": 4, "fetch_size": 8, "part_size": 5},
+    "concurrency, lists": {"concurrency": 4, "part_size": 5},
     "lanes": {"lanes": 4},
     "lanes, concurrency": {"lanes": 2, "concurrency": 4, "part_size": 5},
 }
@@ -70,7 +70,7 @@ def lose_connection(queue, running):
 @all_shapes
 def test_failed_event_and_its_key_wait_and_other_keys_go_on(queue, make, effects, settings):
     handler = Mend("a-1")
-    chosen = PARK | settings | {"retry_base": 3600.0}
+    chosen = PARK | settings | {"backoff": (3600.0, 3600.0)}
     running = make.start(handler_of(handler, settings), **chosen)
     insert_keyed(queue, "a-1", "b-1", "a-2", "b-2")
     insert_keyed(queue, "a-3", "b-3", "none-1")
@@ -93,7 +93,7 @@ def test_handlers_may_have_a_session_whose_arrays_have_no_nulls(queue, make, eff
     database = sql.Identifier(connection.info.dbname)
     connection.execute(sql.SQL("alter database {} set array_nulls = off").format(database))
     handler = Mend("a-1")
-    settings = PARK | {"transactional": True, "retry_base": 3600.0}
+    settings = PARK | {"transactional": True, "backoff": (3600.0, 3600.0)}
     make.start(handler.transactional, **settings)
     insert_keyed(queue, "a-1", "a-2", "b-1")
     queue.wait_until_finished()
@@ -173,7 +173,7 @@ def test_asked_retry_parks_the_key_for_that_long(queue, make):
 
 
 def test_event_without_a_key_goes_to_the_retry_queue(queue, make):
-    make.start(Mend("none-1"), **(PARK | {"retry_base": 3600.0}))
+    make.start(Mend("none-1"), **(PARK | {"backoff": (3600.0, 3600.0)}))
     insert_keyed(queue, "none-1", "a-1")
     queue.wait_until_finished()
     assert parked(queue) == []
@@ -182,7 +182,7 @@ def test_event_without_a_key_goes_to_the_retry_queue(queue, make):
 
 def test_key_may_be_a_method(queue, dsn):
     class Keyed(Consumer):
-        queue, name, on_error, poll_interval = "orders", CONSUMER, "park", 0.01
+        queue, name, on_error = "orders", CONSUMER, "park"
 
         def key(self, event):
             if event.data == "bad":
@@ -194,7 +194,7 @@ def test_key_may_be_a_method(queue, dsn):
                 raise ValueError
 
     queue.insert("a1", "b1", "bad", "a2")
-    consumer = Keyed(dsn, retry_base=3600.0)
+    consumer = Keyed(dsn, backoff=(3600.0, 3600.0))
     maker = Maker(dsn, asynchronous=False)
     running = maker.run(consumer)
     queue.wait_until_finished()
@@ -204,9 +204,9 @@ def test_key_may_be_a_method(queue, dsn):
 
 
 def test_many_failures_are_written_while_the_batch_goes_on(queue, make):
-    """Memory holds `fetch_size` failures, and the parked ones go with the end of their part."""
+    """Memory holds `part_size` failures, and the parked ones go with the end of their part."""
     handler = Mend(*(f"{key}-1" for key in range(100)))
-    make.start(handler, **(PARK | {"fetch_size": 10, "retry_base": 3600.0}))
+    make.start(handler, **(PARK | {"part_size": 10, "backoff": (3600.0, 3600.0)}))
     insert_keyed(queue, *(f"{key}-{n}" for n in (1, 2) for key in range(100)))
     queue.wait_until_finished()
     assert handler.seen == []
@@ -257,7 +257,7 @@ def test_what_was_handled_before_a_parked_event_does_not_come_behind_it(queue, m
             raise SystemExit("dead")
         handler(event)
 
-    wanted = PARK | {"fetch_size": 2, "retry_base": 3600.0} | settings
+    wanted = PARK | {"part_size": 2, "backoff": (3600.0, 3600.0)} | settings
     insert_keyed(queue, "a-1", "a-2", "b-1", "c-1", "d-1", "d-2", "e-1", "e-2")
     with pytest.raises(SystemExit):
         make.start(dies_once, **wanted).join()

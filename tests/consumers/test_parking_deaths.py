@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from pgqpy.consumers import unclean_ends
 from pgqpy.consumers._sync.handler_connection import HandlerConnection
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker
 from tests.consumers.keyed import insert_keyed, parked
 from tests.support.waiting import eventually
 
-PARK = {"on_error": "park", "key": "extra1", "poll_interval": 0.01, "retry_base": 0.0}
+PARK = {"on_error": "park", "key": "extra1", "backoff": (0.0, 3600.0)}
 KILLERS = str(Path(__file__).with_name("killers.py"))
 LATE = "fails, then kills"
 FAILS = 2  # times, of the first and the third event of each key
@@ -28,7 +29,7 @@ class Deaths:
     def __init__(self, dsn, connection, settings):
         self.connection = connection
         self.maker = Maker(dsn, asynchronous=False)
-        self.settings = PARK | {"max_attempts": 99} | settings
+        self.settings = PARK | settings
         self.left: Iterator[int] = iter(())
         self.attempts: Counter[str] = Counter()
 
@@ -68,6 +69,7 @@ def deaths(request, dsn, connection, monkeypatch):
         return original(self, gen, *args, **kwargs)
 
     monkeypatch.setattr(HandlerConnection, "wait", wait)
+    monkeypatch.setattr(unclean_ends, "MAX_ATTEMPTS", 99)
     yield found
     found.maker.close()
 
@@ -75,7 +77,6 @@ def deaths(request, dsn, connection, monkeypatch):
 KINDS = {
     "plain": {"transactional": False},
     "plain, parts": {"transactional": False, "part_size": 2},
-    "plain, lists": {"transactional": False, "fetch_size": 3},
     "concurrency": {"transactional": False, "concurrency": 3},
     "transactional": {"transactional": True},
     "transactional, parts": {"transactional": True, "part_size": 2},

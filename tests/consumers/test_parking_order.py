@@ -13,6 +13,7 @@ import pytest
 
 from pgqpy.calls.consume import finish_batch
 from pgqpy.calls.parked import MOST_TAKEN, event_park, take_parked
+from pgqpy.consumers import unclean_ends
 from pgqpy.records import Failure
 from tests.consumers.harness import CONSUMER, NOTE
 from tests.consumers.keyed import insert_keyed, park_now, parked
@@ -22,18 +23,15 @@ from tests.support.waiting import eventually
 
 __all__ = ["make"]  # the fixture: direct, and through a pool
 
-PARK = {"on_error": "park", "key": "extra1", "poll_interval": 0.02, "lanes": 1, "lease": 3600}
+PARK = {"on_error": "park", "key": "extra1", "lanes": 1, "lease": 3600}
 KEYS, LENGTH = "abcde", 9
 WANTED = [f"{key}-{number}" for number in range(1, LENGTH + 1) for key in KEYS]
-WHOLE = {"fetch_size": 1000, "part_size": None, "concurrency": 1}
-LISTS = {"fetch_size": 4}
+WHOLE = {"part_size": 10_000, "concurrency": 1}
 SHAPES: dict[str, dict[str, int]] = {
-    "lists": LISTS,
-    "parts": LISTS | {"part_size": 6},
-    "concurrency": {"fetch_size": 8, "concurrency": 4},
-    "concurrency, parts": {"fetch_size": 8, "concurrency": 4, "part_size": 3},
-    "transactional": LISTS | {"transactional": True},
-    "transactional, parts": LISTS | {"transactional": True, "part_size": 6},
+    "lists": {"part_size": 4},
+    "concurrency": {"part_size": 8, "concurrency": 4},
+    "concurrency, parts": {"part_size": 3, "concurrency": 4},
+    "transactional": {"part_size": 6, "transactional": True},
 }
 DYING = ["lists", "concurrency", "transactional"]
 shapes = pytest.mark.parametrize("settings", SHAPES.values(), ids=SHAPES)
@@ -87,7 +85,7 @@ def handler(queue, make, settings):
     """A handler of a consumer whose events are all parked, in a batch larger than the lists."""
     found = Handler(settings)
     insert_keyed(queue, *WANTED)
-    first = found.begin(make, found.fail, retry_base=3600.0, fetch_size=1000)
+    first = found.begin(make, found.fail, backoff=(3600.0, 3600.0))
     eventually(lambda: len(parked(queue)) == len(WANTED))
     eventually(lambda: taken(queue.client.connection) == [])
     first.stop()
@@ -115,13 +113,14 @@ def die():
 
 @pytest.mark.parametrize("settings", [SHAPES[name] for name in DYING], ids=DYING)
 def test_parked_events_are_all_handled_in_order_whenever_the_run_dies(
-    queue, make, effects, handler, connection
+    queue, make, effects, handler, connection, monkeypatch
 ):
+    monkeypatch.setattr(unclean_ends, "MAX_ATTEMPTS", 99)
     for left in (3, 35, 2, 5, 1):  # parts of 1,000 events, of 30, and of one
         with pytest.raises(SystemExit):
-            handler.begin(make, die, left, max_attempts=99).join()
+            handler.begin(make, die, left).join()
         connection.execute(ENDED)
-    handler.begin(make, None, 10**6, max_attempts=99)
+    handler.begin(make, None, 10**6)
     eventually(lambda: parked(queue) == [])
     handler.check(effects)
 

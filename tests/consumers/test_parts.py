@@ -7,16 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgqpy.consumers import Consumer
+from pgqpy.consumers import Consumer, unclean_ends
 from pgqpy.consumers._sync.handler_connection import HandlerConnection
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker, Running
 from tests.support.waiting import eventually
 
-# As if the run had ended in order: the next one handles whole batches.
-WHOLE = """
-    update pgq.position set pos_holder = null, pos_part = null, pos_tries = null,
-           pos_until = case when pos_batch is not null then now() end
-"""
 TEN = [str(number) for number in range(10)]
 
 
@@ -100,7 +95,7 @@ def test_process_batch_gets_one_part_after_the_other(queue, dsn):
     parts = []
 
     class Batches(Consumer):
-        queue, name, part_size, retry_base = QUEUE, CONSUMER, 4, 0.01
+        queue, name, part_size, backoff = QUEUE, CONSUMER, 4, (0.01, 1.0)
 
         def process_batch(self, batch):
             parts.append([event.data for event in batch])
@@ -113,23 +108,6 @@ def test_process_batch_gets_one_part_after_the_other(queue, dsn):
     running.stop()
     assert parts == [TEN[:4], TEN[4:8], TEN[4:8], TEN[8:]]
     assert (running.consumer.counts().batches, running.consumer.counts().events) == (1, 10)
-
-
-@pytest.mark.parametrize("transactional", [False, True])
-def test_a_part_may_be_larger_than_the_fetch_size(queue, dsn, transactional):
-    parts = []
-
-    class Batches(Consumer):
-        queue, name, part_size, fetch_size = QUEUE, CONSUMER, 4, 2
-
-        def process_batch(self, batch, *_connection):
-            parts.append([event.data for event in batch])
-
-    queue.insert(*TEN)
-    running = Running(Batches(dsn, transactional=transactional))
-    queue.wait_until_finished()
-    running.stop()
-    assert parts == [TEN[:4], TEN[4:8], TEN[8:]]
 
 
 def test_an_event_and_its_copy_in_one_batch_stay_together(queue, client, make):
@@ -153,10 +131,10 @@ def test_an_event_and_its_copy_in_one_batch_stay_together(queue, client, make):
 
 @pytest.mark.parametrize(
     ("settings", "first"),
-    [({"part_size": 2}, 6), ({"part_size": 2, "shared": True}, 9), ({"shared": True}, 9)],
+    [({"part_size": 2}, 6), ({"part_size": 2, "shared": True}, 9)],
 )
 def test_a_consumer_that_dies_before_any_statement_repeats_no_effect(
-    queue, dsn, effects, connection, monkeypatch, settings, first
+    queue, dsn, effects, monkeypatch, settings, first
 ):
     """Dying means here: the connection ends, and nothing more is sent."""
     left: Iterator[int] = iter(())  # how many statements are left, before each
@@ -174,7 +152,8 @@ def test_a_consumer_that_dies_before_any_statement_repeats_no_effect(
         yield NOTE, [event.data]
 
     maker = Maker(dsn, asynchronous=False)
-    settings = {"transactional": True, "max_attempts": 99, "poll_interval": 0.01, **settings}
+    monkeypatch.setattr(unclean_ends, "MAX_ATTEMPTS", 99)
+    settings = {"transactional": True, **settings}
     expected = []
     for number in range(first, first + 30):
         datas = [f"{number:02}.{n}" for n in range(3)]
@@ -185,8 +164,6 @@ def test_a_consumer_that_dies_before_any_statement_repeats_no_effect(
             maker.start(handler, **settings).join()
         # A worker may take the next range while the server still sees the dead one.
         assert Counter(effects()) <= Counter(expected)
-        if "part_size" not in settings:
-            connection.execute(WHOLE)
     left = iter(())
     last = maker.start(handler, **settings)
     queue.wait_until_finished()

@@ -19,8 +19,8 @@ def test_a_part_never_ends_between_an_event_and_its_copy_in_the_next_list(queue,
     copy = threading.Event()
 
     class SideBySide(Consumer):
-        queue, name, concurrency, part_size = QUEUE, CONSUMER, 2, 1
-        fetch_size, min_count, min_interval, on_error = 2, 4, 60, "stop"  # lists of one event
+        queue, name, concurrency, part_size = QUEUE, CONSUMER, 2, 2
+        min_count, min_interval, on_error = 4, 60, "stop"  # lists of one event
 
         def process_event(self, event):
             seen.append(event.data)
@@ -74,7 +74,7 @@ def test_events_finished_behind_a_slow_one_may_be_more_than_are_kept(queue, clie
     handled = []
 
     class Slow(Consumer):
-        queue, name, concurrency, part_size, fetch_size = QUEUE, CONSUMER, 4, 100, 1000
+        queue, name, concurrency, part_size = QUEUE, CONSUMER, 4, 100
 
         def process_event(self, event):
             if event.data == "0000000000" and not next(deliveries).wait(30):

@@ -39,9 +39,10 @@ def test_events_of_many_batches_come_once_each(queue, make):
 
 
 @pytest.mark.parametrize("name", [QUEUE, Name.ORDERS])
-def test_a_tick_wakes_a_waiting_consumer_without_polling(queue, make, name):
+def test_a_tick_wakes_a_waiting_consumer_without_polling(queue, make, name, polls):
+    polls(3600)
     seen = []
-    make.start(lambda event: seen.append(event.data), poll_interval=3600, queue=name)
+    make.start(lambda event: seen.append(event.data), queue=name)
     for text in ("a", "b", "c"):
         queue.insert(text)
         eventually(partial(seen.__contains__, text))
@@ -67,7 +68,7 @@ def test_delays_grow_with_the_events_own_retries(queue, make):
     def handler(event):
         raise ValueError("never")
 
-    make.start(handler, retry_base=100.0)
+    make.start(handler, backoff=(100.0, 100.0))
     queue.insert("a")
     for n in range(4):
         queue.wait_until_finished()
@@ -120,7 +121,7 @@ def test_an_event_is_dead_after_max_retries_with_the_reason(queue, client, make)
         seen.append(event.retry)
         raise ValueError("bad \0 thing")
 
-    make.start(handler, max_retries=2, retry_base=0)
+    make.start(handler, max_retries=2, backoff=(0, 3600.0))
     (event_id,) = queue.insert("a")
     queue.wait_until_finished()
     while queue.retry_now():
@@ -137,7 +138,7 @@ def test_a_failing_event_is_told_each_time_and_its_traceback_once(queue, make, l
     def handler(event):
         raise ValueError("bad thing")
 
-    make.start(handler, max_retries=3, retry_base=0)
+    make.start(handler, max_retries=3, backoff=(0, 3600.0))
     queue.insert("a")
     queue.wait_until_finished()
     while queue.retry_now():
@@ -222,8 +223,9 @@ def test_stop_in_the_last_event_finishes_the_batch(queue, make):
     assert (queue.open_batch(), queue.pending()) == (None, 0)
 
 
-def test_stop_ends_a_long_wait_at_once(queue, make):
-    running = make.start(lambda event: None, poll_interval=3600)
+def test_stop_ends_a_long_wait_at_once(queue, make, polls):
+    polls(3600)
+    running = make.start(lambda event: None)
     queue.insert("a")
     queue.wait_until_finished()
     running.stop()
@@ -250,7 +252,7 @@ def test_no_transaction_is_open_while_a_handler_runs(queue, client, make):
     def handler(event):
         states.append(tuple(client.connection.execute(query).fetchone()))
 
-    make.start(handler, fetch_size=2)
+    make.start(handler, part_size=2)
     queue.insert(*"abcdefg")
     queue.wait_until_finished()
     assert set(states) == {("idle", None)}
@@ -261,7 +263,7 @@ def test_many_failures_are_written_in_parts(queue, client, make):
     def handler(event):
         raise ValueError("all of them")
 
-    make.start(handler, fetch_size=10, retry_base=1000)
+    make.start(handler, part_size=10, backoff=(1000, 1000))
     queue.fill(55)
     queue.wait_until_finished()
     assert len(queue.retry_delays()) == 55

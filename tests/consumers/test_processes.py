@@ -95,7 +95,7 @@ def test_a_signal_lets_the_event_end_and_leaves_the_batch_unfinished(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_an_idle_process_at_once(queue, start, number):
-    process = start("print('handled', flush=True)", attributes="poll_interval = 3600")
+    process = start("print('handled', flush=True)")
     queue.insert("a")
     process.wait_for_output("handled")
     queue.wait_until_finished()

@@ -48,10 +48,10 @@ def test_receivers_and_workers_share_events_and_take_over_from_each_other(
 @pytest.mark.parametrize(
     ("order", "max_attempts", "most", "died", "reason"),
     [
-        ("worker,receiver", 5, NEVER, [4, 4], "died 1 times .*, and 4 leases .* = 5"),
+        ("worker,receiver", 5, NEVER, [4, 4], "died 1 times .*, and 4 leases"),
         ("receiver,worker", NEVER, 5, [4, 4], "gave up"),
         ("receiver,receiver,worker,receiver", 5, NEVER, [4, 14], "died 1 times .*, and 14 leases"),
-        ("worker,receiver,worker", 7, 5, [5, 3], "died 2 times .*, and 3 leases .* = 7"),
+        ("worker,receiver,worker", 7, 5, [5, 3], "died 2 times .*, and 3 leases"),
     ],
 )
 def test_event_that_kills_both_kinds_is_given_up_by_their_common_count(

@@ -164,7 +164,7 @@ def start(make):
             return results[event.data]()
 
         chosen = staticmethod(async_handler if make.asynchronous else handler)
-        return make.run(handling(make.base, chosen, retry_base=1000, **attributes)(make.dsn))
+        return make.run(handling(make.base, chosen, backoff=(1000, 1000), **attributes)(make.dsn))
 
     return starter
 

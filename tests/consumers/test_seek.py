@@ -48,7 +48,7 @@ def test_run_goes_on_at_the_place(queue, make, settings):
 
     for data in "abc":
         queue.insert(data)
-    running = make.start(shaped(handler, settings), poll_interval=0.05, **settings)
+    running = make.start(shaped(handler, settings), **settings)
     assert at_work.wait(30)
     seeker = threading.Thread(target=seek)
     seeker.start()
@@ -74,7 +74,7 @@ def test_events_are_the_same_and_their_retries_do_not_come_too(queue, client, ma
             raise ValueError("a bug")
 
     first = queue.insert("a", "b")
-    running = make.start(handler, poll_interval=0.05, retry_base=60)
+    running = make.start(handler, backoff=(60, 60))
     eventually(lambda: len(queue.retry_delays()) == 2)
     broken = False
     assert client.seek_consumer(QUEUE, CONSUMER, "beginning").dropped == 2
@@ -96,7 +96,7 @@ def test_keys_that_were_parked_are_handled_again_in_order(queue, client, make, s
             raise ValueError("a bug")
         seen.append(event.data)
 
-    park = {"on_error": "park", "key": "extra1", "poll_interval": 0.05, "retry_base": 3600.0}
+    park = {"on_error": "park", "key": "extra1", "backoff": (3600.0, 3600.0)}
     running = make.start(shaped(handler, settings), **park, **settings)
     insert_keyed(queue, "a-1", "b-1", "a-2")
     insert_keyed(queue, "a-3", "b-2")

@@ -24,22 +24,21 @@ class Whole(Consumer):
 
 
 def test_a_whole_class_is_accepted_with_settings_of_one_instance():
-    consumer = Whole("dbname=x", fetch_size=7, min_lag=timedelta(seconds=1), min_count=3)
-    assert (consumer.fetch_size, Whole.fetch_size) == (7, 1000)
+    consumer = Whole("dbname=x", part_size=7, min_interval=timedelta(seconds=1), min_count=3)
+    assert (consumer.part_size, Whole.part_size) == (7, 10_000)
 
 
 def test_the_settings_are_the_public_attributes():
     assert set(SETTINGS) == {
-        "queue", "name", "types", "extras", "transactional", "shared",
-        "lanes", "dead_interval", "lease", "concurrency", "key", "part_size", "fetch_size",
-        "poll_interval", "min_count", "min_interval", "min_lag", "on_error", "max_retries",
-        "give_up", "max_attempts", "handler_timeout", "retry_base", "retry_max",
+        "queue", "name", "filter", "transactional", "shared", "lanes", "dead_interval", "lease",
+        "concurrency", "key", "part_size", "min_count", "min_interval", "on_error", "max_retries",
+        "give_up", "handler_timeout", "backoff",
     }  # fmt: skip
 
 
 def test_an_unknown_setting_is_refused_by_name():
-    with pytest.raises(TypeError, match="Whole has no setting 'fetchsize'"):
-        Whole(fetchsize=7)  # type: ignore[call-arg]  # wrong on purpose
+    with pytest.raises(TypeError, match="Whole has no setting 'partsize'"):
+        Whole(partsize=7)  # type: ignore[call-arg]  # wrong on purpose
 
 
 @pytest.mark.parametrize("gone", GONE)
@@ -55,7 +54,7 @@ def test_a_setting_that_is_gone_is_refused_and_names_what_to_do(gone):
     ("written", "meant"),
     [
         ("on_eror", "on_error"),
-        ("fetchsize", "fetch_size"),
+        ("partsize", "part_size"),
         ("MAX_RETRIES", "max_retries"),
         ("max_retrys", "max_retries"),
         ("max_retry", "max_retries"),
@@ -85,7 +84,7 @@ def test_a_misspelt_key_method_is_refused(written):
 
 
 def test_times_may_be_timedeltas():
-    consumer = Whole(retry_base=timedelta(seconds=2), retry_max=timedelta(minutes=1))
+    consumer = Whole(backoff=(timedelta(seconds=2), timedelta(minutes=1)))
     assert (consumer.retry_policy.base, consumer.retry_policy.maximum) == (2, 60)
 
 
@@ -96,13 +95,12 @@ class Word(str, Enum):
 def test_members_of_an_enum_are_texts_while_it_runs():
     class Billing(Whole):
         queue, name, key = Word.ORDERS, Word.BILLING, Word.EXTRA
-        types, extras = [Word.ORDERS], {Word.EXTRA: (Word.ORDERS,)}
 
-    consumer = Billing()
+    consumer = Billing(filter={"type": [Word.ORDERS], Word.EXTRA: (Word.ORDERS,)})
     fix(consumer, SETTINGS)
     try:
         assert f"{consumer.queue} {consumer.name} {consumer.key}" == "orders billing extra1"
-        assert f"{consumer.types} {dict(consumer.extras)}" == "('orders',) {'extra1': ('orders',)}"
+        assert f"{dict(consumer.filter or {})}" == "{'type': ('orders',), 'extra1': ('orders',)}"
     finally:
         unfix(consumer)
     assert consumer.name is Word.BILLING
@@ -141,31 +139,29 @@ def test_attributes_of_its_own_are_fine():
         ("lease", True),
         ("lease", math.inf),
         ("lease", 86_401),
-        ("fetch_size", 0),
-        ("fetch_size", -5),
-        ("fetch_size", 1.5),
-        ("fetch_size", True),
-        ("fetch_size", 10**9),
-        ("poll_interval", 0),
-        ("poll_interval", -1),
-        ("poll_interval", math.nan),
-        ("poll_interval", "1"),
+        ("part_size", 0),
+        ("part_size", -5),
+        ("part_size", 1.5),
+        ("part_size", True),
+        ("part_size", None),
+        ("part_size", 10**9),
         ("min_count", 0),
         ("min_interval", -1),
-        ("min_lag", timedelta(seconds=-1)),
+        ("min_interval", timedelta(seconds=-1)),
         ("on_error", "ignore"),
         ("max_retries", -1),
         ("max_retries", None),
-        ("max_attempts", 3),
-        ("max_attempts", None),
         ("handler_timeout", 0),
         ("handler_timeout", "1"),
         ("give_up", ValueError),
         ("give_up", ("ValueError",)),
         ("give_up", (SystemExit,)),
-        ("retry_base", -1),
-        ("retry_max", math.inf),
-        ("retry_max", 0.5),
+        ("backoff", 1.0),
+        ("backoff", (1.0,)),
+        ("backoff", (-1, 10)),
+        ("backoff", (1.0, math.inf)),
+        ("backoff", (1.0, 0.5)),
+        ("backoff", ("1", "2")),
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused_by_name(setting, value):

@@ -134,7 +134,7 @@ def test_a_batch_of_a_worker_that_stops_goes_on_with_another(
     assert "unclean end" not in log.text
 
 
-@pytest.mark.parametrize("part_size", [None, 100])
+@pytest.mark.parametrize("part_size", [10_000, 100])
 @pytest.mark.parametrize("transactional", [False, True])
 def test_an_event_that_killed_its_workers_too_often_is_dead(
     queue, make, connection, client, log, transactional, part_size, monkeypatch
@@ -255,10 +255,10 @@ def test_a_worker_whose_batch_takes_long_to_read_gives_signs_of_life(
 
 @pytest.mark.usefixtures("no_ticker_check")
 @pytest.mark.parametrize("transactional", [False, True])
-def test_a_look_of_an_idle_worker_is_one_statement(queue, make, monkeypatch, transactional):
+def test_a_look_of_an_idle_worker_is_one_statement(queue, make, monkeypatch, transactional, polls):
     sent = count_statements(monkeypatch)
-    settings = {"transactional": transactional, "poll_interval": 0.001}
-    make.start(lambda event: (), shared=True, **settings)
+    polls(0.001)
+    make.start(lambda event: (), shared=True, transactional=transactional)
     queue.insert("a")
     eventually(lambda: sum("take_part" in text for text in sent) > 30)
     assert all("take_part" in text for text in sent[-20:]), sent

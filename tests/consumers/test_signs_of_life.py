@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from pgqpy.consumers import Consumer, clock
+from pgqpy.consumers import Consumer, clock, unclean_ends
 from pgqpy.consumers.signs_of_life import HeldBatch, SignsOfLife
 from tests.consumers.harness import CONSUMER, JOIN_TIMEOUT, Maker, private
 from tests.support import poolers
@@ -92,7 +92,7 @@ def reading(make, handle):
     return process_batch_async if make.asynchronous else process_batch
 
 
-@pytest.mark.parametrize("part_size", [None, 2])
+@pytest.mark.parametrize("part_size", [10_000, 2])
 @pytest.mark.parametrize("mode", MODES)
 def test_process_batch_asks_over_the_session_of_its_own_while_it_reads(
     queue, lonely, log, mode, part_size
@@ -248,7 +248,7 @@ def test_a_worker_asks_after_its_machine_was_suspended(monkeypatch):
 
 @pytest.mark.parametrize("mode", [{"shared": True}, {"lanes": 1, "key": "extra1"}])
 def test_an_event_is_not_dead_because_live_workers_gave_no_sign_of_life(
-    queue, lonely, connection, client, log, mode
+    queue, lonely, connection, client, log, mode, monkeypatch
 ):
     """Two workers have two connections: the second one takes the event over from the first."""
     connection.execute("alter role lonely connection limit 2")
@@ -261,7 +261,8 @@ def test_an_event_is_not_dead_because_live_workers_gave_no_sign_of_life(
             connection.execute(COUNT)
         assert done.wait(JOIN_TIMEOUT)
 
-    both = [lonely.start(handler, dead_interval=1, max_attempts=4, **mode) for _ in "12"]
+    monkeypatch.setattr(unclean_ends, "MAX_ATTEMPTS", 4)
+    both = [lonely.start(handler, dead_interval=1, **mode) for _ in "12"]
     eventually(lambda: all(private(running.consumer, "worked") for running in both))
     queue.insert("a")
     eventually(lambda: len(began) == 2)

@@ -137,7 +137,7 @@ def test_each_worker_says_who_it_is(queue, make, spans):
     for data in ("first", "second"):
         queue.insert(data)
     for _ in range(2):
-        run(make, spans, handler, shared=True, poll_interval=0.02)
+        run(make, spans, handler, shared=True)
     eventually(lambda: len(seen) == 2)  # so each has one
     gate.set()
     told = [attributes(span) for span in spans.wait(PROCESS, 2)]
@@ -162,6 +162,6 @@ def test_what_cannot_be_traced_is_refused(make):
     with pytest.raises(pgqpy.InvalidArgument) as refused:
         trace_consumer(plain, "ev_extra4")
     assert refused.value.parameter == "extra"
-    for settings in ({"lanes": 2, "key": "extra4"}, {"extras": {"extra4": ["eu"]}}):
+    for settings in ({"lanes": 2, "key": "extra4"}, {"filter": {"extra4": ["eu"]}}):
         with pytest.raises(ValueError, match="extra4"):
             trace_consumer(make.consumer(lambda event: None, **settings))

@@ -72,7 +72,7 @@ def test_a_batch_that_fails_says_so_in_its_span_and_is_traced_again(queue, make,
             raise error
 
     places = insert(queue, 1)
-    run(make, spans, handler, retry_base=0.01)
+    run(make, spans, handler, backoff=(0.01, 3600.0))
     processes = spans.wait(PROCESS, 2)
     assert [links(span) for span in processes] == [places] * 2
     codes = [span.status.status_code for span in processes]

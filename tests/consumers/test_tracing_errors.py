@@ -26,7 +26,7 @@ def test_a_retried_event_keeps_its_context_and_says_which_attempt_it_is(
 
     producer.insert_event(QUEUE, "t", "secret")
     queue.tick()
-    run(make, spans, handler, retry_base=3600.0)
+    run(make, spans, handler, backoff=(3600.0, 3600.0))
     eventually(queue.retry_now)
     processes, (insert,) = spans.wait(PROCESS, 2), spans.wait(INSERT)
     assert [parent(span) for span in processes] == [place(insert.context)] * 2
@@ -54,7 +54,7 @@ def test_the_class_of_an_error_has_its_module(queue, make, spans):
         raise pgqpy.QueueNotFound("no")
 
     queue.insert("a")
-    run(make, spans, handler, retry_base=3600.0)
+    run(make, spans, handler, backoff=(3600.0, 3600.0))
     (process,) = spans.wait(PROCESS)
     assert attributes(process)["error.type"] == "pgqpy.errors.QueueNotFound"
 
@@ -69,7 +69,7 @@ def test_work_that_a_handler_returns_undone_is_an_error_of_its_span(queue, make,
     queue.insert("a")
     handler = undone_async if make.asynchronous else undone
     members = {"queue": QUEUE, "name": CONSUMER, "process_event": handler}
-    consumer = type("Undone", (make.base,), members)(make.dsn, retry_base=3600.0)
+    consumer = type("Undone", (make.base,), members)(make.dsn, backoff=(3600.0, 3600.0))
     trace_consumer(consumer, tracer_provider=spans.provider)
     make.run(consumer)
     (process,) = spans.wait(PROCESS)
@@ -86,7 +86,7 @@ def test_a_transactional_handler_has_a_span_for_each_time_it_is_called(
 
     ids = [str(producer.insert_event(QUEUE, "t", data)) for data in ("right", "wrong")]
     queue.tick()
-    run(make, spans, handler, transactional=True, retry_base=3600.0)
+    run(make, spans, handler, transactional=True, backoff=(3600.0, 3600.0))
     spans.wait(BATCH)
     assert effects() == ["right"]
     told = [attributes(span) for span in spans.wait(PROCESS, 4)]  # at first without savepoints

@@ -112,7 +112,7 @@ def test_a_deferred_constraint_fails_its_own_event_only(queue, make, effects, co
         yield NOTE, [event.data]
         yield "insert into paid values (%s, case when %s = 'b' then false end)", [event.data] * 2
 
-    make.start(handler, transactional=True, retry_base=1000)
+    make.start(handler, transactional=True, backoff=(1000, 1000))
     queue.insert(*data)
     queue.wait_until_finished()
     assert effects() == [each for each in data if each != "b"]
@@ -221,8 +221,8 @@ def test_a_handler_that_calls_commit_or_rollback_ends_run(queue, make, dsn, effe
     assert effects() == []
 
 
-def test_a_batch_larger_than_fetch_size_is_one_transaction(queue, make, effects):
-    make.start(note, transactional=True, fetch_size=7)
+def test_a_batch_larger_than_a_part_has_its_effects_once(queue, make, effects):
+    make.start(note, transactional=True, part_size=7)
     queue.fill(50, size=3)
     queue.wait_until_finished()
     assert effects() == [f"{n:03}" for n in range(50)]
@@ -234,7 +234,7 @@ def test_failures_in_a_large_batch_are_written_in_parts(queue, make, effects):
         if int(event.data) % 2:
             raise ValueError("odd")
 
-    make.start(handler, transactional=True, fetch_size=7)
+    make.start(handler, transactional=True, part_size=7)
     queue.fill(50, size=3)
     queue.wait_until_finished()
     assert effects() == [f"{n:03}" for n in range(0, 50, 2)]
@@ -277,7 +277,7 @@ def test_a_row_factory_set_by_a_handler_breaks_nothing(queue, dsn, make, effects
 
 
 def test_nothing_is_open_while_it_waits(queue, client, make, effects):
-    make.start(note, transactional=True, poll_interval=0.05)
+    make.start(note, transactional=True)
     queue.insert("a")
     queue.wait_until_finished()
     query = "select state from pg_stat_activity where application_name like 'pgqpy cons%'"

@@ -35,7 +35,7 @@ def test_settings_of_a_handler_do_not_hinder_the_finish(queue, make, effects, co
             yield NOTE, [event.data]
             yield "set local statement_timeout = '1s'", []
 
-        make.start(handler, transactional=True, fetch_size=2)
+        make.start(handler, transactional=True, part_size=2)
         queue.insert("a", "b", "c")
         queue.insert("d")
         queue.wait_until_finished()
@@ -45,6 +45,7 @@ def test_settings_of_a_handler_do_not_hinder_the_finish(queue, make, effects, co
         connection.execute("drop role tenant")
 
 
+TESTS = {"type": ["test"]}
 TIMEOUTS = ("statement", "lock", "idle_in_transaction_session", "transaction")
 
 
@@ -63,7 +64,7 @@ def test_timeouts_of_a_handler_end_before_the_next_fetch_or_a_failed_event(
         if event.data in failing:
             raise ValueError("careful from now on")
 
-    make.start(handler, transactional=True, fetch_size=4 if failing else 1)
+    make.start(handler, transactional=True, part_size=4 if failing else 1)
     queue.insert("a", "b", "c")
     queue.wait_until_finished()
     assert set(effects()) == {" ".join("0" for _ in known)}
@@ -189,7 +190,7 @@ def test_a_swallowed_error_of_a_call_fails_its_own_event_only(queue, dsn, make, 
 
 def test_tasks_or_threads_of_a_handler_share_its_connection(queue, dsn, make, effects):
     class Threads(Consumer):
-        queue, name, transactional, types = QUEUE, CONSUMER, True, ["test"]
+        queue, name, transactional, filter = QUEUE, CONSUMER, True, TESTS
 
         def process_event(self, event, connection):
             client = Client(connection)
@@ -199,7 +200,7 @@ def test_tasks_or_threads_of_a_handler_share_its_connection(queue, dsn, make, ef
             connection.execute(NOTE, [event.data])
 
     class Tasks(AsyncConsumer):
-        queue, name, transactional, types = QUEUE, CONSUMER, True, ["test"]
+        queue, name, transactional, filter = QUEUE, CONSUMER, True, TESTS
 
         async def process_event(self, event, connection):
             client = AsyncClient(connection)
@@ -215,7 +216,7 @@ def test_tasks_or_threads_of_a_handler_share_its_connection(queue, dsn, make, ef
 
 def test_retries_are_written_after_tasks_or_threads_of_process_batch(queue, dsn, make, effects):
     class Threads(Consumer):
-        queue, name, transactional, types, fetch_size = QUEUE, CONSUMER, True, ["test"], 5
+        queue, name, transactional, part_size, filter = QUEUE, CONSUMER, True, 5, TESTS
 
         def process_batch(self, batch, connection):
             client, inserted = Client(connection), []
@@ -226,7 +227,7 @@ def test_retries_are_written_after_tasks_or_threads_of_process_batch(queue, dsn,
             assert len({each.result() for each in inserted}) == 40
 
     class Tasks(AsyncConsumer):
-        queue, name, transactional, types, fetch_size = QUEUE, CONSUMER, True, ["test"], 5
+        queue, name, transactional, part_size, filter = QUEUE, CONSUMER, True, 5, TESTS
 
         async def process_batch(self, batch, connection):
             client, inserted = AsyncClient(connection), []
@@ -244,7 +245,7 @@ def test_retries_are_written_after_tasks_or_threads_of_process_batch(queue, dsn,
 
 def test_retries_outlive_a_savepoint_in_which_the_batch_is_read(queue, dsn):
     class Chunks(Consumer):
-        queue, name, transactional, fetch_size = QUEUE, CONSUMER, True, 5
+        queue, name, transactional, part_size = QUEUE, CONSUMER, True, 5
 
         def process_batch(self, batch, connection):
             events = iter(batch)

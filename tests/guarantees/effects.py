@@ -23,7 +23,6 @@ class Effects(Consumer):
     queue = "q"
     name = "c"
     transactional = True
-    poll_interval = 0.05  # seconds
     gate: int | None = None
 
     def process_event(self, event: Event, connection: psycopg.Connection[Any]) -> None:

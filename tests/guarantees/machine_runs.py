@@ -32,17 +32,17 @@ class RunMachine(RuleBasedStateMachine):
     queue: str
 
     @precondition(lambda self: hasattr(self, "model"))
-    @rule(name=names, run=st.sampled_from(["the same", "another", "another"]), late=st.booleans())
-    def begin_run(self, name: str, run: str, *, late: bool) -> None:
+    @rule(name=names, run=st.sampled_from(["the same", "another", "another"]))
+    def begin_run(self, name: str, run: str) -> None:
         """Begin a run, or go on with it in a new session."""
         consumer = self.model.consumers.get(name)
         if consumer is None:
             return
         again = consumer.holder if run == "the same" else None
         holder = again or f"run {next(self.runs)}"
-        query = "select part_size, tries, died from pgq.begin_run(%s, %s, %s, %s)"
-        found = self.main.all(query, self.queue, name, holder, late)
-        assert found == [consumer.begin_run(holder, late=late)]
+        query = "select part_size, tries, died from pgq.begin_run(%s, %s, %s)"
+        found = self.main.all(query, self.queue, name, holder)
+        assert found == [consumer.begin_run(holder)]
 
     @precondition(lambda self: hasattr(self, "model"))
     @rule(name=names, function=st.sampled_from(["widen_run", "end_run"]), own=st.booleans())

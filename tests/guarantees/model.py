@@ -50,7 +50,7 @@ class Consumer:
     part: int | None = None  # events of a part, after unclean ends
     tries: int | None = None  # unclean ends while only the first open event was handled
 
-    def begin_run(self, holder: str, *, late: bool) -> tuple[int | None, int | None, str | None]:
+    def begin_run(self, holder: str) -> tuple[int | None, int | None, str | None]:
         """Begin a run; narrow the parts if the run before it died with a batch open."""
         died = None if self.holder == holder else self.holder
         if died and self.open is not None:
@@ -58,8 +58,6 @@ class Consumer:
                 self.tries = (self.tries or 0) + 1
             narrower = {None: 1000, 1000: 30, 30: 1, 1: 1}
             self.part = narrower[self.part]
-        elif died and late:
-            self.part = self.part or 1000
         elif died:
             died = None
         self.holder = holder

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from pgqpy.consumers import Consumer
+from pgqpy.consumers import Consumer, unclean_ends
 from pgqpy.errors import ConnectionFailed
 from tests.consumers.harness import private
 from tests.guarantees.workload import Log
@@ -40,9 +40,7 @@ class Worker(Consumer):
 
     queue, name, shared = "q", "swarm", True
     dead_interval = DEAD_INTERVAL
-    poll_interval = 2.0  # seconds
-    retry_base = 0.01  # seconds
-    max_attempts = 1_000_000  # whoever kills from outside, does not mean an event
+    backoff = (0.01, 3600.0)  # seconds
     who: str
     log: Log
 
@@ -123,4 +121,5 @@ def main(*args: str) -> None:
 
 
 if __name__ == "__main__":
+    unclean_ends.MAX_ATTEMPTS = 1_000_000  # whoever kills from outside, does not mean an event
     main(*sys.argv[1:])

@@ -20,10 +20,10 @@ NEW = (None, None, None)
 POSITIONS = "select count(*) from pgq.position"
 
 
-def begin_run(db: Database, holder: str, *, late: bool = False) -> tuple[object, ...]:
+def begin_run(db: Database, holder: str) -> tuple[object, ...]:
     """Begin a run: the size of its parts, its tries, and the token of the run that died."""
-    query = "select part_size, tries, died from pgq.begin_run('q', 'c', %s, %s)"
-    return db.main.all(query, holder, late)[0]
+    query = "select part_size, tries, died from pgq.begin_run('q', 'c', %s)"
+    return db.main.all(query, holder)[0]
 
 
 def die(db: Database, times: int) -> tuple[object, ...]:
@@ -113,18 +113,6 @@ def test_unclean_end_without_an_open_batch_never_counts(db: Database) -> None:
     assert die(db, 4) == (1, 1, "run 3")
     assert db.main.finish(batch) == 1
     assert begin_run(db, "later") == (1, None, None)
-
-
-def test_consumer_that_opens_late_is_careful_after_an_unclean_end_without_an_open_batch(
-    db: Database,
-) -> None:
-    db.queue()
-    runs = [begin_run(db, f"run {number}", late=True) for number in range(3)]
-    assert runs == [NEW, (1000, None, "run 0"), (1000, None, "run 1")]
-    assert db.main.deliver() == []
-    db.main.tick()
-    assert db.main.next() is not None
-    assert begin_run(db, "run 3", late=True) == (30, None, "run 2")
 
 
 def test_run_that_begins_while_the_batch_is_finished_waits_for_that(db: Database) -> None:

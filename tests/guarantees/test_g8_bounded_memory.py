@@ -87,7 +87,7 @@ def test_large_batch_comes_by_fetches_though_its_tick_promised_few(
 class _Measured(Consumer):
     queue = "q"
     name = "c"
-    fetch_size = FETCH_SIZE
+    part_size = FETCH_SIZE
     seen = 0
 
     def process_event(self, event: Event) -> None:
@@ -96,7 +96,7 @@ class _Measured(Consumer):
             self.stop()
 
 
-def test_consumer_holds_no_more_than_its_fetch_size(filled: pgqpy.Client, dsn: str) -> None:
+def test_consumer_holds_no_more_than_its_part_size(filled: pgqpy.Client, dsn: str) -> None:
     consumer = _Measured(dsn)
     tracemalloc.start()
     try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from pgqpy.consumers import Consumer
+from pgqpy.consumers import Consumer, unclean_ends
 from tests.guarantees.sessions import ISOLATIONS, Session
 
 if TYPE_CHECKING:
@@ -114,8 +114,7 @@ class Outside(Consumer):
 
     queue = "q"
     name = "outside"
-    poll_interval = 0.2  # seconds
-    retry_base = 0.01  # seconds; of the wait after an unclean end
+    backoff = (0.01, 3600.0)  # seconds; of the wait after an unclean end
     log: Log
 
     def process_batch(self, batch: Any) -> None:
@@ -142,8 +141,6 @@ class Effects(Consumer):
     queue = "q"
     name = "effects"
     transactional = True
-    poll_interval = 0.2  # seconds
-    max_attempts = 1_000_000  # whoever kills from outside, does not mean an event
     log: Log
 
     def process_event(self, event: Event, connection: psycopg.Connection[Any]) -> None:
@@ -161,4 +158,5 @@ def main(role: str, dsn: str, path: str) -> None:
 
 
 if __name__ == "__main__":
+    unclean_ends.MAX_ATTEMPTS = 1_000_000  # whoever kills from outside, does not mean an event
     main(*sys.argv[1:])

@@ -6,12 +6,7 @@
 -- wrote its token here and neither goes on nor called end_run has died. If it had a batch open, an
 -- event may have killed it: an unclean end, see narrow_part. Without an open batch no event has.
 --
--- A consumer that opens its batches in the transaction which handles them leaves no open batch when
--- it dies. So it is only asked to open the next batches by themselves: then another unclean end
--- leaves its batch open.
---
--- Parameters: i_holder: the token of the run, at most 255 octets: host:pid:random. i_opens_late:
---   the consumer opens batches in the transaction which handles them.
+-- Parameters: i_holder: the token of the run, at most 255 octets: host:pid:random.
 -- Returns: part_size: handle so many events at a time, and finish them by finish_part; null: whole
 --   batches. tries: how often a run died while it handled only the first open event; null: never.
 --   died: the token of the run that died; null: none.
@@ -19,7 +14,7 @@
 -- Writes: as lock_subscription; insert pgq.position, unless the token is the same; update
 --   pgq.registration at the first run: the consumer is plain from then on.
 create or replace function pgq.begin_run(
-    i_queue_name text, i_consumer_name text, i_holder text, i_opens_late boolean default false,
+    i_queue_name text, i_consumer_name text, i_holder text,
     out part_size int, out tries int, out died text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
 declare
@@ -37,14 +32,11 @@ begin
         died := p.pos_holder;
         select n.part_size, n.tries into part_size, tries
           from pgq.narrow_part(p.pos_part, p.pos_tries) n;
-    elsif p.pos_holder is not null and i_opens_late then
-        died := p.pos_holder;
-        part_size := coalesce(p.pos_part, 1000);
     end if;
     perform pgq.move_position(p.pos_sub, p.pos_no, p.pos_last_tick, p.pos_next_tick, p.pos_batch,
         nullif(p.pos_pins, '{}'), p.pos_from, p.pos_done, i_holder, part_size, tries,
         x_until => p.pos_until, x_to => p.pos_to, x_died => p.pos_died, x_ids => p.pos_ids,
         x_leases => p.pos_leases, x_moved => pgq.last_progress(p.pos_moved, p.pos_active));
 end $$;
-comment on function pgq.begin_run(text, text, text, boolean)
+comment on function pgq.begin_run(text, text, text)
     is 'Tells that a run of a consumer has begun: how carefully it is to handle events.';
