@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 # A run takes its locks, registers and reads its queue by these.
 FIXED = (
     *("queue", "name", "filter"),
-    *("transactional", "shared", "lanes", "lease", "key"),
+    *("shared", "lanes", "lease", "key"),
 )
 # By the id of each consumer that runs: its settings, and those that were its own before. See fix.
 _fixed: dict[int, tuple[dict[str, object], dict[str, object]]] = {}

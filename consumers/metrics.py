@@ -17,8 +17,8 @@ from weakref import WeakKeyDictionary
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from pgqpy.consumers import AsyncConsumer, Consumer
 from pgqpy.consumers.handler_times import HandlerTimes
+from pgqpy.consumers.settings import BaseConsumer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,16 +47,14 @@ HISTOGRAMS = {
 }
 
 
-def expose_metrics(
-    consumer: Consumer | AsyncConsumer, registry: CollectorRegistry = REGISTRY
-) -> None:
+def expose_metrics(consumer: BaseConsumer, registry: CollectorRegistry = REGISTRY) -> None:
     """Show a consumer's metrics in a registry of prometheus_client. Call it before `run()`.
 
     It also lets the consumer measure its handlers, 1.4 µs a call. Calling it again does nothing.
     Consumers with the same queue and name in one registry are added up. Raises ValueError if the
     registry has metrics of these names that are not ours.
     """
-    if not isinstance(consumer, (Consumer, AsyncConsumer)):
+    if not isinstance(consumer, BaseConsumer):
         raise TypeError(f"expose_metrics takes a consumer, not {type(consumer).__name__}")
     with _lock:
         collector = _collectors.get(registry)
@@ -72,19 +70,18 @@ class ConsumerCollector:
 
     def __init__(self) -> None:
         """Show no consumer yet."""
-        self._consumers: list[Consumer | AsyncConsumer] = []
+        self._consumers: list[BaseConsumer] = []
         self._shown: list[Shown] = []
 
-    def add(self, consumer: Consumer | AsyncConsumer) -> None:
+    def add(self, consumer: BaseConsumer) -> None:
         """Show a consumer from now on."""
         if any(consumer is known for known in self._consumers):
             return
         self._consumers.append(consumer)
         # Called by the class: the application may have attributes with these names.
-        kind = AsyncConsumer if isinstance(consumer, AsyncConsumer) else Consumer
-        totals = kind.counts(consumer)  # type: ignore[arg-type]  # of this kind
+        totals = BaseConsumer.counts(consumer)
         totals.times = totals.times or HandlerTimes()
-        outage: Callable[[], Outage | None] = partial(kind.outage, consumer)  # type: ignore[arg-type]  # of this kind
+        outage = partial(BaseConsumer.outage, consumer)
         self._shown.append(Shown((consumer.queue, consumer.name), totals, totals.times, outage))
 
     def collect(self) -> Iterator[Metric]:

@@ -31,7 +31,7 @@ def most_failures(consumer: BaseConsumer) -> float:
     What is written while a transactional process_batch reads may be in a savepoint that it rolls
     back, or beside statements of its tasks and threads: so all of that waits for the end.
     """
-    if consumer.transactional and handler_name(consumer) == "process_batch":
+    if consumer.is_transactional and handler_name(consumer) == "process_batch":
         return math.inf
     return list_size(consumer)
 

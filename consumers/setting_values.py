@@ -108,7 +108,6 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
         _is_filter,
         f'None or lists such as {{"type": ["order.*"], "extra1": ["eu"]}}, by {", ".join(KEYS)}',
     ),
-    "transactional": (lambda value: isinstance(value, bool), "True or False"),
     "shared": (lambda value: isinstance(value, bool), "True or False"),
     "lanes": (
         lambda n: n is None or _is_count(n, most=MAX_LANES),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from pgqpy.consumers.fixed_settings import FIXED, runs
 from pgqpy.consumers.retry import RetryPolicy, seconds
 from pgqpy.consumers.setting_values import CHECKS, KEYS, layers
+from pgqpy.consumers.status import ConsumerTotals, Outage
 from pgqpy.consumers.unclean_ends import MAX_ATTEMPTS
 from pgqpy.consumers.waiting import POLL_INTERVAL
 
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
     from datetime import timedelta
 
+    from pgqpy.consumers.waiting import Wakeup
     from pgqpy.records import Event
 
 HANDLERS = ("process_event", "process_batch")
 # Settings that are gone, and what to do without them.
 GONE = {
+    "transactional": "subclass TransactionalConsumer or AsyncTransactionalConsumer",
     "fetch_size": "part_size bounds what is in memory",
     "types": 'write filter = {"type": [...]}',
     "extras": 'write filter = {"extra1": [...]}',
@@ -41,7 +44,6 @@ class ConsumerSettings(TypedDict, total=False):
     queue: str
     name: str
     filter: Mapping[str, Sequence[str]] | None
-    transactional: bool
     shared: bool
     lanes: int | None
     dead_interval: timedelta | float
@@ -68,7 +70,6 @@ class BaseConsumer:
     name: str = ""  # of the consumer: one name, one position
     # Only events with these values of type (order.* is a prefix) and of extra1 … extra4.
     filter: Mapping[str, Sequence[str]] | None = None
-    transactional: bool = False  # handlers get the connection on which the batch is finished
     shared: bool = False  # several processes take batches of it at the same time
     lanes: int | None = None  # parts of its events, by key: several processes, order per key
     dead_interval: timedelta | float = 60.0  # seconds of silence; then its batch is taken over
@@ -85,10 +86,16 @@ class BaseConsumer:
     # Seconds before the first retry, which double each time, and at most.
     backoff: tuple[timedelta | float, timedelta | float] = (1.0, 3600.0)
 
+    is_transactional = False  # handlers get the connection on which the batch is finished
+
     if TYPE_CHECKING:
-        # Exactly one of them is written by the subclass; its arguments depend on transactional.
+        # Exactly one of them is written by the subclass.
         process_event: Callable[..., Any]
         process_batch: Callable[..., Any]
+        run: Callable[[], Any]
+        # Not self.__stop: in an application's own class Consumer, Python makes the same name of it.
+        _pgq_stop: Wakeup
+        _pgq_session: Any  # one of the two kinds, or None
 
     def __init__(self, dsn: str | None = None, **settings: Any) -> None:
         """Take where to connect (None: PGQPY_DSN, else libpq's PG*) and settings of one instance.
@@ -103,6 +110,9 @@ class BaseConsumer:
                 raise TypeError(f"{type(self).__name__} has no setting {key!r}{nearest(key)}")
             setattr(self, key, value)
         check(self)
+        self._pgq_counts = ConsumerTotals()
+        self._pgq_outage: Outage | None = Outage()
+        self._pgq_handler_error: BaseException | None = None
 
     def __setattr__(self, key: str, value: object) -> None:
         """Set an attribute. Raises AttributeError for one of FIXED while the consumer runs."""
@@ -112,6 +122,35 @@ class BaseConsumer:
                 "run(), or make another consumer"
             )
         super().__setattr__(key, value)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop()` was called: a handler that takes long may raise `Retry(after=0)`."""
+        return self._pgq_stop.is_set
+
+    @property
+    def handler_error(self) -> BaseException | None:
+        """The exception of the handler that ended the last `run()`; None if something else did."""
+        return self._pgq_handler_error
+
+    def counts(self) -> ConsumerTotals:
+        """Return the totals of the batches that this object has finished, as it runs."""
+        return self._pgq_counts
+
+    def outage(self) -> Outage | None:
+        """Return since when and why run() cannot poll for batches or may lose one; else None."""
+        session = self._pgq_session
+        ready = session is not None and session.ready
+        found: Outage | None = session.calls.outage() if ready else self._pgq_outage
+        return found
+
+    def stop(self) -> None:
+        """Ask `run()` to return; from any thread, before or during it, as often as you like.
+
+        The current event is finished; with `concurrency` all running events are. The rest of the
+        batch is delivered again. With `process_batch` the current part is finished.
+        """
+        self._pgq_stop.set()
 
     @property
     def has_workers(self) -> bool:
@@ -215,11 +254,17 @@ def _check_handler(consumer: BaseConsumer) -> None:
     if any(map(inspect.iscoroutinefunction, found)) != asynchronous:
         kind = "async def" if asynchronous else "a plain def, or the class an AsyncConsumer"
         raise TypeError(f"{owner}.{name} must be {kind}")
-    arguments = [name.removeprefix("process_"), *(["connection"] if consumer.transactional else [])]
+    arguments = [
+        name.removeprefix("process_"),
+        *(["connection"] if consumer.is_transactional else []),
+    ]
     try:
         inspect.signature(handler).bind(*arguments)
     except TypeError:
-        raise TypeError(f"{owner}.{name} must take (self, {', '.join(arguments)})") from None
+        hint = (
+            "" if consumer.is_transactional else ": a TransactionalConsumer gets a connection too"
+        )
+        raise TypeError(f"{owner}.{name} must take (self, {', '.join(arguments)}){hint}") from None
 
 
 def _check_give_up(consumer: BaseConsumer) -> None:
@@ -246,9 +291,9 @@ def _check_concurrency(consumer: BaseConsumer) -> None:
     if consumer.concurrency == 1:
         return
     owner = f"{type(consumer).__name__}.concurrency"
-    if consumer.transactional:
+    if consumer.is_transactional:
         raise ValueError(
-            f"{owner} must be 1 with transactional = True: handlers side by side would share one "
+            f"{owner} must be 1 in a TransactionalConsumer: handlers side by side would share one "
             "connection and its transaction"
         )
     if handler_name(consumer) == "process_batch":

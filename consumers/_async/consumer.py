@@ -1,4 +1,4 @@
-"""`AsyncConsumer`, the class that applications subclass: start, reconnect and stop."""
+"""The classes that applications subclass, and what they have in common: start, reconnect, stop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pgqpy.consumers.run_log import finishing, log_ended, log_lost
 from pgqpy.consumers.settings import SETTINGS, BaseConsumer, check
 from pgqpy.consumers.signals import stop_on_signals
 from pgqpy.consumers.signs_of_life import signs_of_life
-from pgqpy.consumers.status import ConsumerTotals, Outage
+from pgqpy.consumers.status import Outage
 from pgqpy.consumers.waiting import AsyncWakeup
 from pgqpy.settings import default_dsn
 
@@ -47,91 +47,21 @@ RECONNECT_BASE, RECONNECT_MAX = 0.1, 10.0  # seconds
 LOCK_TIMEOUT = "5s"  # a statement that waits hears no stop(), and nobody would learn why it waits
 
 
-class AsyncConsumer(BaseConsumer):
-    """Processes the events of a queue, from the position of one registered consumer on.
-
-    Subclass it, set `queue` and `name`, and write `process_event(self, event)`, or
-    `process_batch(self, batch)` for a whole batch at a time. An exception of `process_event` puts
-    the event into the retry queue with growing delays, and after `max_retries` makes it a dead
-    event; after one of `process_batch` the whole batch is delivered again. `Retry(after=…)` asks
-    for a delay. With `on_error = "stop"` the first exception ends `run()` and leaves the batch
-    unfinished; with "park" an event and the later ones of its `key` wait, and keep their order.
-
-    Events are delivered at least once. With `transactional = True` the handler also gets the
-    connection, `process_event(self, event, connection)`, and its writes there are committed
-    together with the batch: each event's effect happens once (G9).
-
-        class Billing(AsyncConsumer):
-            queue = "orders"
-            name = "billing"
-
-            async def process_event(self, event):
-                await send_invoice(event.json())
-
-        await Billing("dbname=shop").run()
-    """
-
-    if TYPE_CHECKING:
-        # With transactional = True the handler takes a connection. mypy compares a method without
-        # its self, pyright with it.
-        process_event: (
-            Callable[[Event], Awaitable[None]]
-            | Callable[[Event, AsyncConnection[Any]], Awaitable[None]]
-            | Callable[[Any, Event], Awaitable[None]]
-            | Callable[[Any, Event, AsyncConnection[Any]], Awaitable[None]]
-        )
-        process_batch: (
-            Callable[[AsyncOpenBatch], Awaitable[None]]
-            | Callable[[AsyncOpenBatch, AsyncConnection[Any]], Awaitable[None]]
-            | Callable[[Any, AsyncOpenBatch], Awaitable[None]]
-            | Callable[[Any, AsyncOpenBatch, AsyncConnection[Any]], Awaitable[None]]
-        )
+class AsyncRunnableConsumer(BaseConsumer):
+    """What both kinds of consumers have: start, reconnect and stop."""
 
     def __init__(self, dsn: str | None = None, **settings: Unpack[ConsumerSettings]) -> None:
         super().__init__(dsn, **settings)
-        # Not self.__stop: in an application's own class Consumer, Python makes the same name of it.
-        self._pgq_stop = AsyncWakeup()
+        self._pgq_stop: AsyncWakeup = AsyncWakeup()
         self._pgq_lock = lock_for(self)
         self._pgq_session: AsyncSession | None = None
         self._pgq_loop: AsyncLoop | None = None
         self._pgq_careful: AsyncCareful  # of a run
         self._pgq_watch: HandlerWatch | None = None
         self._pgq_losses, self._pgq_pace = LossCounter(), Pace(self)
-        self._pgq_counts = ConsumerTotals()
         self._pgq_worked = False  # a session of this run got as far as taking batches
         self._pgq_lost = False  # a session of this run was lost
-        self._pgq_outage: Outage | None = Outage()
         self._pgq_forked = False
-        self._pgq_handler_error: BaseException | None = None
-
-    @property
-    def stopping(self) -> bool:
-        """Whether `stop()` was called: a handler that takes long may raise `Retry(after=0)`."""
-        return self._pgq_stop.is_set
-
-    @property
-    def handler_error(self) -> BaseException | None:
-        """The exception of the handler that ended the last `run()`; None if something else did."""
-        return self._pgq_handler_error
-
-    def counts(self) -> ConsumerTotals:
-        """Return the totals of the batches that this object has finished, as it runs."""
-        return self._pgq_counts
-
-    def outage(self) -> Outage | None:
-        """Return since when and why run() cannot look for batches or may lose one; else None."""
-        session = self._pgq_session
-        ready = session is not None and session.ready
-        return session.calls.outage() if session and ready else self._pgq_outage
-
-    def stop(self) -> None:
-        """Ask `run()` to return; from any thread, before or during it, as often as you like.
-
-        The current event is finished; with `concurrency` all running events are. A batch with more
-        events stays unfinished and is delivered again. With `process_batch` the current batch or
-        part is finished.
-        """
-        self._pgq_stop.set()
 
     async def run(self) -> None:
         """Register the consumer and process events until `stop()`, SIGTERM, SIGINT or SIGHUP.
@@ -150,7 +80,7 @@ class AsyncConsumer(BaseConsumer):
             with stop_on_signals(self._pgq_stop_on_signal), watch_handlers(self) as self._pgq_watch:
                 work = self._pgq_reconnect_and_serve
                 ends = partial(self._pgq_careful.to_orderly_end, work)
-                await own_task.run_in_own_task_async(ends, partial(AsyncConsumer.stop, self))
+                await own_task.run_in_own_task_async(ends, partial(BaseConsumer.stop, self))
         except StopRequested:
             pass
         except HandlerFailed as failure:
@@ -239,7 +169,7 @@ class AsyncConsumer(BaseConsumer):
         await self._pgq_lock.take(session, self._pgq_stop)
         await session.set_filter(self, begins=not self._pgq_worked)
         await session.listen(self.queue)
-        if self.transactional:
+        if self.is_transactional:
             await session.restore_settings()
         again = " again: its unfinished batch is delivered again" if self._pgq_worked else ""
         logger.info("consumer %s of queue %s runs%s", self._pgq_lock.consumer, self.queue, again)
@@ -272,3 +202,62 @@ class AsyncConsumer(BaseConsumer):
         self._pgq_stop.abandon()
         session = self._pgq_session
         return None if session is None or session.lost else session.connection.fileno()
+
+
+class AsyncConsumer(AsyncRunnableConsumer):
+    """Processes the events of a queue, from the position of one registered consumer on.
+
+    Subclass it, set `queue` and `name`, and write `process_event(self, event)`, or
+    `process_batch(self, batch)` for a whole batch at a time. An exception of `process_event` puts
+    the event into the retry queue with growing delays, and after `max_retries` makes it a dead
+    event; after one of `process_batch` the whole batch is delivered again. `Retry(after=…)` asks
+    for a delay. With `on_error = "stop"` the first exception ends `run()` and leaves the batch
+    unfinished; with "park" an event and the later ones of its `key` wait, and keep their order.
+
+    Events are delivered at least once; with AsyncTransactionalConsumer each effect happens once.
+
+        class Billing(AsyncConsumer):
+            queue = "orders"
+            name = "billing"
+
+            async def process_event(self, event):
+                await send_invoice(event.json())
+
+        await Billing("dbname=shop").run()
+    """
+
+    if TYPE_CHECKING:
+        # mypy compares a method without its self, pyright with it.
+        process_event: Callable[[Event], Awaitable[None]] | Callable[[Any, Event], Awaitable[None]]
+        process_batch: (
+            Callable[[AsyncOpenBatch], Awaitable[None]]
+            | Callable[[Any, AsyncOpenBatch], Awaitable[None]]
+        )
+
+
+class AsyncTransactionalConsumer(AsyncRunnableConsumer):
+    """Processes events in the transaction that finishes their batch, or part of it.
+
+    As AsyncConsumer, but the handler also gets the connection: `process_event(self, event,
+    connection)` or `process_batch(self, batch, connection)`. What it writes there is committed
+    together with the batch: each event's effect happens once (G9).
+
+        class Revenue(AsyncTransactionalConsumer):
+            queue = "orders"
+            name = "revenue"
+
+            async def process_event(self, event, connection):
+                await connection.execute("insert into spent values (%s)", [event.data])
+    """
+
+    is_transactional = True
+
+    if TYPE_CHECKING:
+        process_event: (
+            Callable[[Event, AsyncConnection[Any]], Awaitable[None]]
+            | Callable[[Any, Event, AsyncConnection[Any]], Awaitable[None]]
+        )
+        process_batch: (
+            Callable[[AsyncOpenBatch, AsyncConnection[Any]], Awaitable[None]]
+            | Callable[[Any, AsyncOpenBatch, AsyncConnection[Any]], Awaitable[None]]
+        )

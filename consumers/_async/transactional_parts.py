@@ -112,6 +112,6 @@ def kind_of_loop(
     consumer: BaseConsumer, session: AsyncSession
 ) -> type[AsyncPlainLoop | AsyncTransactionalLoop]:
     """Return the class of the loop for the consumer; the extension pgq has no parts."""
-    if not consumer.transactional:
+    if not consumer.is_transactional:
         return AsyncPlainLoop
     return AsyncTransactionalLoop if session.extension else AsyncTransactionalParts

@@ -1,6 +1,10 @@
-"""[Generated from _async/__init__.py by tools/unasync.py: edit that file, not this one.] The consumer for asyncio, and the batch that its handlers get."""
+"""[Generated from _async/__init__.py by tools/unasync.py: edit that file, not this one.] The consumers for asyncio, and the batch that their handlers get."""
 
 from pgqpy.consumers._sync.batch import OpenBatch
-from pgqpy.consumers._sync.consumer import Consumer
+from pgqpy.consumers._sync.consumer import (
+    Consumer,
+    RunnableConsumer,
+    TransactionalConsumer,
+)
 
-__all__ = ["Consumer", "OpenBatch"]
+__all__ = ["Consumer", "OpenBatch", "RunnableConsumer", "TransactionalConsumer"]

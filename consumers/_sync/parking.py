@@ -56,7 +56,7 @@ class Parking:
 
         Not in a transactional consumer: one transaction writes them and finishes the part.
         """
-        return self.on and not self._consumer.transactional
+        return self.on and not self._consumer.is_transactional
 
     def key(self, event: Event) -> str | None:
         """Return the text of an event's key; None if it has none. Raises what `key` raises."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from shop import CONSUMER, QUEUE
 
-from pgqpy.consumers import Consumer
+from pgqpy.consumers import TransactionalConsumer
 
 if TYPE_CHECKING:
     import psycopg
@@ -23,12 +23,11 @@ ADD = """
 """
 
 
-class Sales(Consumer):
+class Sales(TransactionalConsumer):
     """Keeps a table of sales; what it writes commits together with the end of the batch."""
 
     queue = QUEUE
     name = CONSUMER
-    transactional = True
 
     def process_event(self, event: Event, connection: psycopg.Connection) -> None:
         """Add one order to its product's sums."""

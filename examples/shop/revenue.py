@@ -8,7 +8,7 @@ from typing import Any
 from psycopg import Connection
 
 from pgqpy import Event
-from pgqpy.consumers import Consumer
+from pgqpy.consumers import TransactionalConsumer
 
 ADD = """
     insert into revenue values (%s, %s)
@@ -17,12 +17,11 @@ ADD = """
 """
 
 
-class Revenue(Consumer):
+class Revenue(TransactionalConsumer):
     """Run it: pgqpy consumer run revenue:Revenue."""
 
     queue = "orders"
     name = "revenue"
-    transactional = True
 
     def process_event(self, event: Event, connection: Connection[Any]) -> None:
         """Add one order to its customer's sum, in the transaction that finishes the batch."""

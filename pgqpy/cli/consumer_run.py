@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import logging
 import sys
@@ -18,8 +19,9 @@ import psycopg
 import structlog
 from structlog.stdlib import ProcessorFormatter
 
+from pgqpy import consumers
 from pgqpy.cli.options import split_settings
-from pgqpy.consumers import AsyncConsumer, Consumer
+from pgqpy.consumers import BaseConsumer
 from pgqpy.consumers.settings import GONE, SETTINGS, nearest
 from pgqpy.errors import PgqError
 from pgqpy.log_format import LEVELS, renderers
@@ -30,14 +32,13 @@ if TYPE_CHECKING:
 
     from structlog.typing import EventDict
 
-    from pgqpy.consumers.status import Outage
 
 logger = logging.getLogger("pgqpy.consumers")
 
 LIBRARIES = {"pgqpy", "psycopg", "psycopg_binary", "psycopg_c", *sys.stdlib_module_names}
 TEXTS = ("queue", "name", "on_error")  # settings whose values are never parsed as numbers
 
-ConsumerClass = type[Consumer] | type[AsyncConsumer]
+ConsumerClass = type[BaseConsumer]
 
 
 def import_class(place: str) -> ConsumerClass:
@@ -51,8 +52,8 @@ def import_class(place: str) -> ConsumerClass:
     if found is None:
         msg = f"module {module_name} has no class {class_name}{_suggest(module)}"
         raise click.ClickException(msg)
-    if not (isinstance(found, type) and issubclass(found, (Consumer, AsyncConsumer))):
-        msg = f"{place} is no Consumer: subclass pgqpy.consumers.Consumer or AsyncConsumer"
+    if not (isinstance(found, type) and issubclass(found, BaseConsumer)):
+        msg = f"{place} is no Consumer: subclass a class of pgqpy.consumers"
         raise click.ClickException(msg)
     return found
 
@@ -80,9 +81,7 @@ def _value(text: str) -> Any:
     return text  # the consumer checks the type
 
 
-def make_consumer(
-    kind: ConsumerClass, dsn: str, settings: dict[str, Any]
-) -> Consumer | AsyncConsumer:
+def make_consumer(kind: ConsumerClass, dsn: str, settings: dict[str, Any]) -> BaseConsumer:
     """Make a consumer of the class. `settings` override those of the class."""
     # A subclass carries the settings: the application's __init__ may take no keywords.
     members = {"__module__": kind.__module__, "__doc__": kind.__doc__, **settings}
@@ -115,11 +114,10 @@ def log_to_stderr(log_format: str, log_level: str) -> None:
     logging.basicConfig(level=LEVELS[log_level], handlers=[handler])
 
 
-def health(consumer: Consumer | AsyncConsumer) -> tuple[int, dict[str, Any]]:
+def health(consumer: BaseConsumer) -> tuple[int, dict[str, Any]]:
     """Return the HTTP status and body of /healthz: 200 while the consumer is connected."""
     # Called by the class: the application may have attributes with these names.
-    kind = AsyncConsumer if isinstance(consumer, AsyncConsumer) else Consumer
-    outage: Outage | None = kind.outage(consumer)  # type: ignore[arg-type]  # of this kind
+    outage = BaseConsumer.outage(consumer)
     body = {
         "status": "ok" if outage is None else "unhealthy",
         "queue": consumer.queue,
@@ -130,7 +128,7 @@ def health(consumer: Consumer | AsyncConsumer) -> tuple[int, dict[str, Any]]:
 
 
 @contextmanager
-def serve_metrics(consumer: Consumer | AsyncConsumer, host: str, port: int) -> Iterator[None]:
+def serve_metrics(consumer: BaseConsumer, host: str, port: int) -> Iterator[None]:
     """Serve /metrics and /healthz during the block."""
     import prometheus_client as prometheus
 
@@ -153,10 +151,10 @@ def serve_metrics(consumer: Consumer | AsyncConsumer, host: str, port: int) -> I
         web.stop()
 
 
-def run(consumer: Consumer | AsyncConsumer) -> None:
+def run(consumer: BaseConsumer) -> None:
     """Run the consumer until it is stopped."""
     try:
-        if isinstance(consumer, AsyncConsumer):
+        if inspect.iscoroutinefunction(consumer.run):
             asyncio.run(consumer.run())
         else:
             consumer.run()
@@ -212,7 +210,7 @@ def _suggest(module: object) -> str:
         name
         for name, value in vars(module).items()
         if isinstance(value, type)
-        and issubclass(value, (Consumer, AsyncConsumer))
-        and value not in (Consumer, AsyncConsumer)
+        and issubclass(value, BaseConsumer)
+        and value not in vars(consumers).values()
     ]
     return f"; it has {', '.join(names)}" if names else ""

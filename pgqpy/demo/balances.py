@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.consumers import Consumer
+from pgqpy.consumers import TransactionalConsumer
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -35,13 +35,17 @@ APPLY = """
     select ev_id, account, branch, delta, inserted, extract(epoch from clock_timestamp()) from event
 """
 
+COUNT = """
+    insert into finished_batch as f values (%s, %s)
+    on conflict (batch_id) do update set events = f.events + excluded.events
+"""
 
-class Balances(Consumer):
+
+class Balances(TransactionalConsumer):
     """Computes the balances of accounts and branches from events alone, each exactly once (G9)."""
 
     queue = QUEUE
     name = CONSUMER
-    transactional = True
     shared = True
 
     def process_batch(self, batch: Any, connection: Connection[Any]) -> None:
@@ -51,7 +55,7 @@ class Balances(Consumer):
             connection.execute(APPLY, [list(column) for column in zip(*portion, strict=True)])
             count += len(portion)
         if count:
-            connection.execute("insert into finished_batch values (%s, %s)", [batch.info.id, count])
+            connection.execute(COUNT, [batch.info.id, count])
 
 
 def row(event: Event) -> tuple[int, int, int, int, str | None]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.consumers import AsyncConsumer, Consumer
+from pgqpy.consumers import BaseConsumer
 from pgqpy.otel.spans import (
     Link,
     NonRecordingSpan,
@@ -34,7 +34,7 @@ SECOND = 1_000_000_000  # nanoseconds
 
 
 def trace_consumer(
-    consumer: Consumer | AsyncConsumer,
+    consumer: BaseConsumer,
     extra: str = "extra4",
     *,
     parent: bool = True,
@@ -54,15 +54,14 @@ def trace_consumer(
         trace_consumer(billing)
         billing.run()
     """
-    if not isinstance(consumer, (Consumer, AsyncConsumer)):
+    if not isinstance(consumer, BaseConsumer):
         raise TypeError(f"trace_consumer takes a consumer, not {type(consumer).__name__}")
     check_extra(extra)
     if extra == consumer.key or extra in (consumer.filter or ()):
         raise ValueError(f"{type(consumer).__name__} has {extra} as key or filter: trace another")
     tracing = ConsumerTracing(tracer_of(tracer_provider), consumer.name, extra, parent=parent)
     # Called by the class: the application may have attributes with these names.
-    kind = AsyncConsumer if isinstance(consumer, AsyncConsumer) else Consumer
-    kind.counts(consumer).tracing = tracing  # type: ignore[arg-type]  # of this kind
+    BaseConsumer.counts(consumer).tracing = tracing
 
 
 class ConsumerTracing:

@@ -58,7 +58,6 @@ class Billing({base}):
     queue = "orders"
     name = "billing"
     on_error = "stop"
-    transactional = True
 
     {kind}def method(self, extra, event, connection):
         {wait}fail(event, connection)
@@ -77,6 +76,8 @@ NOT_UNIQUE = """
         insert into bill values (1), (1);
     end $$
 """
+
+KINDS = [("TransactionalConsumer", ""), ("AsyncTransactionalConsumer", "async ")]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def test_what_ends_a_program_ends_it_with_its_code_and_one_line(
         (OBJECT, NOT_UNIQUE, "UniqueViolation"),
     ],
 )
-@pytest.mark.parametrize(("base", "kind"), [("Consumer", ""), ("AsyncConsumer", "async ")])
+@pytest.mark.parametrize(("base", "kind"), KINDS)
 def test_sql_of_any_kind_of_handler_is_blamed_on_it_and_its_line(
     module: Module,
     run: Run,

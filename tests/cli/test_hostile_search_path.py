@@ -10,7 +10,7 @@ import pytest
 
 import pgqpy
 from pgqpy import calls
-from pgqpy.consumers import Consumer, Retry
+from pgqpy.consumers import Consumer, Retry, TransactionalConsumer
 from tests.cli.support import Connection, Run
 from tests.cli.test_help import COMMANDS
 from tests.support.databases import new_database
@@ -135,10 +135,9 @@ def test_a_consumer_whose_handlers_have_the_search_path_of_the_database(
 ) -> None:
     paths = []
 
-    class Once(Consumer):
+    class Once(TransactionalConsumer):
         queue = "orders"
         name = "billing"
-        transactional = True
 
         def process_event(self, event: pgqpy.Event, connection: Connection) -> None:
             paths.append(connection.execute("show search_path").fetchone())

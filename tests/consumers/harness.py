@@ -15,7 +15,12 @@ from unittest.mock import patch
 import psycopg
 
 from pgqpy import calls, install
-from pgqpy.consumers import AsyncConsumer, Consumer
+from pgqpy.consumers import (
+    AsyncConsumer,
+    AsyncTransactionalConsumer,
+    Consumer,
+    TransactionalConsumer,
+)
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -59,6 +64,14 @@ def short_grace() -> AbstractContextManager[None]:
 def private(consumer: Any, name: str) -> Any:
     """Return a private attribute of a consumer, by its name without `_pgq_`."""
     return getattr(consumer, f"_pgq_{name}")
+
+
+def in_transactions(kind: Any, wanted: bool = True) -> Any:
+    """Return the transactional class for a class of consumers, if that is `wanted`."""
+    same = {Consumer: TransactionalConsumer, AsyncConsumer: AsyncTransactionalConsumer}
+    if not wanted:
+        return kind
+    return same.get(kind) or type(kind.__name__, (kind,), {"is_transactional": True})
 
 
 class Name(str, Enum):
@@ -184,13 +197,14 @@ class Maker:
         **attributes: Any,
     ) -> Any:
         """Make a consumer with this handler, which is called with what handlers get."""
-        transactional = attributes.get("transactional", False)
+        transactional = attributes.pop("transactional", False)
         members: dict[str, Any] = {"queue": QUEUE, "name": CONSUMER, **attributes}
         if process_event is not None:
             members["process_event"] = self._handler(process_event, transactional)
         if process_batch is not None:
             members["process_batch"] = process_batch
-        return type(f"Consumer{next(self._numbers)}", (self.base,), members)(self.dsn)
+        base = in_transactions(self.base) if transactional else self.base
+        return type(f"Consumer{next(self._numbers)}", (base,), members)(self.dsn)
 
     def start(self, *args: Any, **kwargs: Any) -> Running:
         """Make a consumer and run it in a thread; it is stopped when the test ends."""

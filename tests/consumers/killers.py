@@ -65,6 +65,11 @@ WAYS = {
 }
 
 
+def in_transactions(kind, wanted):
+    """Return the class for handlers in transactions, if that is `wanted`."""
+    return type(kind.__name__, (kind,), {"is_transactional": wanted})
+
+
 class Sync(Consumer):
     """Handles events, in threads or in transactions."""
 
@@ -140,6 +145,7 @@ def run():
         "transactional batches": Batches,
     }
     kind = kinds.get(sys.argv[2], Sync)
+    kind = in_transactions(kind, settings.pop("transactional", False))
     outcome = kind(sys.argv[1], **settings).run()
     if outcome is not None:
         asyncio.run(outcome)

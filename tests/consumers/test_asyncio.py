@@ -9,7 +9,7 @@ import pytest
 
 from pgqpy.consumers import AsyncConsumer
 from pgqpy.records import Event
-from tests.consumers.harness import CONSUMER, QUEUE, private
+from tests.consumers.harness import CONSUMER, QUEUE, in_transactions, private
 from tests.support.waiting import eventually
 
 
@@ -31,7 +31,7 @@ class Gated(AsyncConsumer):
 class TransactionalGated(Gated):
     """The same in a transaction."""
 
-    transactional = True
+    is_transactional = True
 
     async def process_event(self, event, connection):  # type: ignore[override]  # transactional
         await connection.execute("insert into effect values (%s)", [event.data])
@@ -149,7 +149,7 @@ async def test_a_handler_cannot_swallow_the_cancellation_of_run(queue, dsn, swal
             raise AssertionError(place)
 
     queue.insert("a", "b")
-    task = asyncio.create_task(Swallowing(dsn, transactional=transactional).run())
+    task = asyncio.create_task(in_transactions(Swallowing, transactional)(dsn).run())
     await asyncio.wait_for(entered.wait(), 30)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -207,7 +207,7 @@ async def test_a_task_that_still_reads_a_failed_batch_does_not_end_run(queue, ds
                 await asyncio.to_thread(len, event.data)
 
     queue.insert(*"abcdef")
-    consumer = Beating(dsn, transactional=transactional)
+    consumer = in_transactions(Beating, transactional)(dsn)
     task = asyncio.create_task(consumer.run())
     await asyncio.to_thread(queue.wait_until_finished)
     consumer.stop()

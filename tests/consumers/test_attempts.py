@@ -11,7 +11,7 @@ import pytest
 
 from pgqpy.consumers import Consumer
 from pgqpy.consumers.holder import new_holder
-from tests.consumers.harness import CONSUMER, END, QUEUE, Running
+from tests.consumers.harness import CONSUMER, END, QUEUE, Running, in_transactions
 from tests.support.waiting import eventually
 
 KILLERS = str(Path(__file__).with_name("killers.py"))
@@ -177,7 +177,8 @@ def batches(dsn, seen, look=None, **settings):
             seen.extend([look()] if look else [])
             seen.append([event.data for event in batch])
 
-    return Running(Batches(dsn, **settings))
+    transactional = settings.pop("transactional", False)
+    return Running(in_transactions(Batches, transactional)(dsn, **settings))
 
 
 @pytest.mark.parametrize("transactional", [False, True])

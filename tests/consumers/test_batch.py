@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pgqpy.consumers import AsyncConsumer, Consumer, Retry
-from tests.consumers.harness import CONSUMER, QUEUE, Maker
+from pgqpy.consumers import (
+    AsyncConsumer,
+    AsyncTransactionalConsumer,
+    Consumer,
+    Retry,
+    TransactionalConsumer,
+)
+from tests.consumers.harness import CONSUMER, QUEUE, Maker, in_transactions
 from tests.support.waiting import eventually
 
 
@@ -47,7 +53,8 @@ def collect(make, dsn):
     kind = AsyncCollecting if make.asynchronous else Collecting
 
     def start(*args, **settings):
-        return make.run(kind(dsn, *args, **settings))
+        chosen = in_transactions(kind, settings.pop("transactional", False))
+        return make.run(chosen(dsn, *args, **settings))
 
     return start
 
@@ -186,10 +193,10 @@ def test_a_half_read_batch_is_not_finished(queue, make, dsn, part_size):
     assert queue.open_batch() is not None
 
 
-class Transferring(Consumer):
+class Transferring(TransactionalConsumer):
     """Writes a whole batch in its transaction."""
 
-    queue, name, transactional = QUEUE, CONSUMER, True
+    queue, name = QUEUE, CONSUMER
     fail = False
 
     def process_batch(self, batch, connection):
@@ -200,10 +207,10 @@ class Transferring(Consumer):
             raise ValueError("once")
 
 
-class AsyncTransferring(AsyncConsumer):
+class AsyncTransferring(AsyncTransactionalConsumer):
     """The same for asyncio."""
 
-    queue, name, transactional = QUEUE, CONSUMER, True
+    queue, name = QUEUE, CONSUMER
     fail = False
 
     async def process_batch(self, batch, connection):

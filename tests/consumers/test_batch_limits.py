@@ -34,7 +34,7 @@ class Sizes(Consumer):
 
 
 class TransactionalSizes(Sizes):
-    transactional = True
+    is_transactional = True
 
     def process_batch(self, batch: Any, connection: Any) -> None:  # type: ignore[override]  # so
         super().process_batch(batch)

@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from pgqpy.consumers import AsyncConsumer, Consumer
-from tests.consumers.harness import CONSUMER, QUEUE
+from tests.consumers.harness import CONSUMER, QUEUE, in_transactions
 from tests.support.waiting import eventually
 
 TAKEN = ["a", "b", "c"]
@@ -54,7 +54,7 @@ def read(queue, make, dsn):
     kind = AsyncReading if make.asynchronous else Reading
 
     def start(*passes, stops=False, **settings):
-        consumer = kind(dsn, **settings)
+        consumer = in_transactions(kind, settings.pop("transactional", False))(dsn, **settings)
         consumer.passes, consumer.stops = passes, stops
         return make.run(consumer)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from pgqpy.consumers import Consumer
+from pgqpy.consumers import TransactionalConsumer
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Running
 
 COLLIDE = "do $$ begin raise exception 'x' using errcode = '40001'; end $$"
@@ -52,10 +52,9 @@ def test_many_collisions_in_a_row_are_a_warning(queue, make, effects, log):
 def test_a_collision_in_a_savepoint_of_the_handler_repeats_the_batch(queue, effects, dsn):
     calls = []
 
-    class Colliding(Consumer):
+    class Colliding(TransactionalConsumer):
         queue = QUEUE
         name = CONSUMER
-        transactional = True
         on_error = "stop"
 
         def process_event(self, event, connection):

@@ -212,7 +212,7 @@ def test_closing_the_connection_is_a_failure_of_that_event(queue, make, effects,
         await connection.execute(NOTE, [event.data])
 
     chosen = staticmethod(async_handler if make.asynchronous else handler)
-    members = {"queue": QUEUE, "name": CONSUMER, "transactional": True, "process_event": chosen}
+    members = {"queue": QUEUE, "name": CONSUMER, "is_transactional": True, "process_event": chosen}
     make.run(type("Closing", (make.base,), members)(make.dsn, backoff=(1000, 1000)))
     queue.insert("a", "bad", "b")
     queue.wait_until_finished()
@@ -271,7 +271,7 @@ def test_what_a_handler_leaves_open_on_the_connection_is_its_failure(
             connection.execute(NOTE, [event.data])
 
     maker = Maker(dsn, asynchronous=False)
-    members = {"queue": QUEUE, "name": CONSUMER, "transactional": True, "backoff": (1000, 1000)}
+    members = {"queue": QUEUE, "name": CONSUMER, "is_transactional": True, "backoff": (1000, 1000)}
     kind = type("Leaving", (maker.base,), {**members, "process_event": staticmethod(handler)})
     running = maker.run(kind(dsn))
     queue.insert("a", "bad", "b")
@@ -288,7 +288,7 @@ def test_a_cursor_factory_set_by_a_handler_breaks_nothing(queue, dsn, effects):
         connection.execute(NOTE, [event.data])
 
     maker = Maker(dsn, asynchronous=False)
-    members = {"queue": QUEUE, "name": CONSUMER, "transactional": True}
+    members = {"queue": QUEUE, "name": CONSUMER, "is_transactional": True}
     kind = type("Choosing", (maker.base,), {**members, "process_event": staticmethod(handler)})
     running = maker.run(kind(dsn))
     queue.insert("a", "b")

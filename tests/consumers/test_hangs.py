@@ -14,10 +14,10 @@ from tests.support.waiting import eventually
 KILLERS = str(Path(__file__).with_name("killers.py"))
 THREADS = f"""
 import asyncio, sys
-from pgqpy.consumers import AsyncConsumer, Consumer
+from pgqpy.consumers import AsyncConsumer, Consumer, TransactionalConsumer
 
-class Process(Consumer):
-    queue, name, transactional = {QUEUE!r}, {CONSUMER!r}, True
+class Process(TransactionalConsumer):
+    queue, name = {QUEUE!r}, {CONSUMER!r}
     dead_interval = 600
 
     def process_event(self, event, connection):

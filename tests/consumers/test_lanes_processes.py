@@ -20,7 +20,7 @@ from pgqpy.consumers import Consumer
 logging.basicConfig(level=logging.INFO)
 
 class Laned(Consumer):
-    queue, name, transactional, lease = {queue!r}, {name!r}, {transactional}, {lease!r}
+    queue, name, is_transactional, lease = {queue!r}, {name!r}, {transactional}, {lease!r}
     lanes, key = {lanes}, "extra1"
 
     def process_event(self, event, connection=None):

@@ -10,7 +10,7 @@ from tests.support.waiting import eventually
 LEAVING = """
 import asyncio, collections, sys, threading
 import psycopg
-from pgqpy.consumers import {base} as Base
+from pgqpy.consumers import AsyncConsumer, Consumer, {base} as Base
 from pgqpy.consumers.{package} import consumer as reconnecting
 
 reconnecting.RECONNECT_MAX = 0.001
@@ -23,7 +23,7 @@ def ended(error):
     print("%d ended\\n" % ends.total(), end="", flush=True)  # whole, beside lines of the log
 
 class Leaving(Base):
-    queue, name, transactional, backoff = {queue!r}, {name!r}, True, (1000, 1000)
+    queue, name, backoff = {queue!r}, {name!r}, (1000, 1000)
     {handler}
 
 consumer = Leaving(sys.argv[1])

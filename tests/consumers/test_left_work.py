@@ -131,7 +131,7 @@ def start(make, left):
                     await connection.execute(*step)
 
         handler = work_async if make.asynchronous else work
-        members = {"queue": "orders", "name": "billing", "transactional": True, "work": handler}
+        members = {"queue": "orders", "name": "billing", "is_transactional": True, "work": handler}
         if by_batch:
             members["process_batch"] = BATCH[make.asynchronous]
         else:

@@ -10,7 +10,7 @@ LIMIT = 40 << 20  # octets; each batch is 60 MB
 
 PROGRAM = """
 import asyncio, inspect, resource, sys
-from pgqpy.consumers import AsyncConsumer, Consumer
+from pgqpy.consumers import AsyncConsumer, Consumer, TransactionalConsumer
 
 class Counting:
     queue, name, seen, on_error = {queue!r}, {name!r}, 0, "stop"
@@ -30,8 +30,7 @@ class AsyncEvents(Counting, AsyncConsumer):
     async def process_event(self, event):
         self.count()
 
-class Transactional(Counting, Consumer):
-    transactional = True
+class Transactional(Counting, TransactionalConsumer):
     def process_event(self, event, connection):
         self.count()
 

@@ -34,7 +34,7 @@ print("run() has returned", flush=True)
 
 def program(body, *, kind="event", transactional=False, attributes="", run="consumer.run()"):
     arguments = kind + (", connection" if transactional else "")
-    lines = f"transactional = {transactional}; {attributes}"
+    lines = f"is_transactional = {transactional}; {attributes}"
     return SYNC.format(
         queue=QUEUE,
         name=CONSUMER,

@@ -12,7 +12,7 @@ import pytest
 
 from pgqpy.consumers import AsyncConsumer, Consumer
 from pgqpy.consumers.handlers import HandlerFailed
-from tests.consumers.harness import CONSUMER, QUEUE, Maker
+from tests.consumers.harness import CONSUMER, QUEUE, Maker, in_transactions
 from tests.support.waiting import eventually
 
 
@@ -59,7 +59,8 @@ def logged(function):
     return wrapper
 
 
-def handling(base, handler, kind="event", **attributes):
+def handling(base, handler, kind="event", *, transactional=False, **attributes):
+    base = in_transactions(base, transactional)
     members = {"queue": QUEUE, "name": CONSUMER, f"process_{kind}": handler, **attributes}
     return type("Handling", (base,), members)
 

@@ -9,7 +9,7 @@ from enum import Enum
 
 import pytest
 
-from pgqpy.consumers import AsyncConsumer, Consumer, ConsumerSettings
+from pgqpy.consumers import AsyncConsumer, Consumer, ConsumerSettings, TransactionalConsumer
 from pgqpy.consumers.fixed_settings import fix, unfix
 from pgqpy.consumers.settings import GONE, SETTINGS
 
@@ -30,8 +30,8 @@ def test_a_whole_class_is_accepted_with_settings_of_one_instance():
 
 def test_the_settings_are_the_public_attributes():
     assert set(SETTINGS) == {
-        "queue", "name", "filter", "transactional", "shared", "lanes", "dead_interval", "lease",
-        "concurrency", "key", "part_size", "min_count", "min_interval", "on_error", "max_retries",
+        "queue", "name", "filter", "shared", "lanes", "dead_interval", "lease", "concurrency",
+        "key", "part_size", "min_count", "min_interval", "on_error", "max_retries",
         "give_up", "handler_timeout", "backoff",
     }  # fmt: skip
 
@@ -58,7 +58,6 @@ def test_a_setting_that_is_gone_is_refused_and_names_what_to_do(gone):
         ("MAX_RETRIES", "max_retries"),
         ("max_retrys", "max_retries"),
         ("max_retry", "max_retries"),
-        ("transactionnal", "transactional"),
         ("lanse", "lanes"),
         ("kye", "key"),
     ],
@@ -129,7 +128,6 @@ def test_attributes_of_its_own_are_fine():
         ("name", ""),
         ("name", 7),
         ("name", "a\0b"),
-        ("transactional", 1),
         ("shared", 1),
         ("dead_interval", 0.5),
         ("dead_interval", None),
@@ -215,16 +213,23 @@ def test_a_class_with_both_handlers_is_refused():
 
 
 def test_a_handler_with_the_wrong_arguments_is_refused():
-    class Missing(Consumer):
-        queue, name, transactional = "orders", "billing", True
+    class Missing(TransactionalConsumer):
+        queue, name = "orders", "billing"
 
-        def process_event(self, event):
+        def process_event(self, event):  # type: ignore[override]  # wrong on purpose
             """Do nothing."""
 
     with pytest.raises(TypeError, match=r"must take \(self, event, connection\)"):
         Missing()
-    with pytest.raises(TypeError, match=r"Whole.process_event must take"):
-        Whole(transactional=True)
+
+    class Plain(Consumer):
+        queue, name = "orders", "billing"
+
+        def process_event(self, event, connection):
+            """Do nothing."""
+
+    with pytest.raises(TypeError, match=r"must take \(self, event\): a TransactionalConsumer gets"):
+        Plain()
 
 
 def test_a_handler_of_the_wrong_kind_is_refused():

@@ -7,7 +7,7 @@ import pytest
 from pgqpy.client._async.reading import AsyncEventReader
 from pgqpy.client._sync.reading import EventReader
 from pgqpy.consumers import Consumer, unclean_ends
-from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS, Running
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS, Running, in_transactions
 from tests.consumers.workers import AGE, count_statements, runs, taken, workers
 from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
@@ -180,7 +180,7 @@ def test_unclean_ends_with_whole_batches_count_against_no_event(
             seen.append(connection.execute(counted).fetchone())
             seen.append([event.data for event in batch])
 
-    running = Running(Batches(dsn, transactional=transactional))
+    running = Running(in_transactions(Batches, transactional)(dsn))
     eventually(lambda: not taken(connection))
     running.stop()
     assert seen == [(1000, None), ["a", "b", "c"]]

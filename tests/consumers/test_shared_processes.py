@@ -24,7 +24,7 @@ import psycopg
 from pgqpy.consumers import Consumer
 
 class Worker(Consumer):
-    queue, name, shared, transactional = {queue!r}, {name!r}, True, {transactional}
+    queue, name, shared, is_transactional = {queue!r}, {name!r}, True, {transactional}
     lease = {lease!r}
 
     def process_event(self, event, connection=None):

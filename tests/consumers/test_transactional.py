@@ -7,11 +7,7 @@ from contextlib import suppress
 import psycopg
 import pytest
 
-from pgqpy.consumers import (
-    AsyncConsumer,
-    Consumer,
-    Retry,
-)
+from pgqpy.consumers import AsyncTransactionalConsumer, Retry, TransactionalConsumer
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE
 from tests.support.sqlstates import refused
 from tests.support.waiting import eventually
@@ -69,10 +65,10 @@ def test_an_event_whose_statement_fails_is_set_apart_too(queue, make, effects):
     assert len(queue.retry_delays()) == 1
 
 
-class Swallowing(Consumer):
+class Swallowing(TransactionalConsumer):
     """Takes no notice of a statement that fails."""
 
-    queue, name, transactional = QUEUE, CONSUMER, True
+    queue, name = QUEUE, CONSUMER
 
     def process_event(self, event, connection):
         with suppress(psycopg.Error):
@@ -80,10 +76,10 @@ class Swallowing(Consumer):
             connection.execute("select 1 / %s", [int(event.data != "b")])
 
 
-class AsyncSwallowing(AsyncConsumer):
+class AsyncSwallowing(AsyncTransactionalConsumer):
     """The same for asyncio."""
 
-    queue, name, transactional = QUEUE, CONSUMER, True
+    queue, name = QUEUE, CONSUMER
 
     async def process_event(self, event, connection):
         with suppress(psycopg.Error):
@@ -201,15 +197,15 @@ def test_a_handler_that_ends_the_transaction_by_sql_ends_run(
 
 @pytest.mark.parametrize("method", ["commit", "rollback"])
 def test_a_handler_that_calls_commit_or_rollback_ends_run(queue, make, dsn, effects, method):
-    class Committing(Consumer):
-        queue, name, transactional = QUEUE, CONSUMER, True
+    class Committing(TransactionalConsumer):
+        queue, name = QUEUE, CONSUMER
 
         def process_event(self, event, connection):
             connection.execute(NOTE, [event.data])
             getattr(connection, method)()
 
-    class AsyncCommitting(AsyncConsumer):
-        queue, name, transactional = QUEUE, CONSUMER, True
+    class AsyncCommitting(AsyncTransactionalConsumer):
+        queue, name = QUEUE, CONSUMER
 
         async def process_event(self, event, connection):
             await connection.execute(NOTE, [event.data])
@@ -262,8 +258,8 @@ def test_parts_that_grow_after_unclean_ends_are_handled_once(queue, client, make
 def test_a_row_factory_set_by_a_handler_breaks_nothing(queue, dsn, make, effects):
     from psycopg.rows import dict_row
 
-    class Rows(Consumer):
-        queue, name, transactional = QUEUE, CONSUMER, True
+    class Rows(TransactionalConsumer):
+        queue, name = QUEUE, CONSUMER
 
         def process_event(self, event, connection):
             connection.row_factory = dict_row

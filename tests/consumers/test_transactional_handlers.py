@@ -12,7 +12,10 @@ import pytest
 from psycopg.errors import ReadOnlySqlTransaction
 
 from pgqpy import AsyncClient, Client
-from pgqpy.consumers import AsyncConsumer, Consumer
+from pgqpy.consumers import (
+    AsyncTransactionalConsumer,
+    TransactionalConsumer,
+)
 from pgqpy.consumers._async import consumer as async_consumer
 from pgqpy.consumers._async import transactional as async_loop
 from pgqpy.consumers._sync import consumer as sync_consumer
@@ -94,10 +97,9 @@ def test_a_handler_that_forbids_writing_ends_run_with_on_error_stop(queue, make,
 
 
 def test_a_batch_whose_handler_forbids_writing_fails_as_a_whole(queue, dsn, effects, log):
-    from pgqpy.consumers import Consumer
 
-    class Reading(Consumer):
-        queue, name, transactional = QUEUE, CONSUMER, True
+    class Reading(TransactionalConsumer):
+        queue, name = QUEUE, CONSUMER
 
         def process_batch(self, batch, connection):
             list(batch)
@@ -165,14 +167,14 @@ def test_a_handler_that_moves_its_own_consumer_is_not_repeated_without_a_pause(
 
 @pytest.mark.parametrize("place", [4, 5, 6])  # psycopg prepares what is sent the fifth time
 def test_a_swallowed_error_of_a_call_fails_its_own_event_only(queue, dsn, make, effects, place):
-    class Swallowing(Consumer):
+    class Swallowing(TransactionalConsumer):
         def process_event(self, event, connection):
             connection.execute(NOTE, [event.data])
             for _ in range(2 * (event.data == str(place))):
                 with suppress(PgqError, psycopg.Error):
                     Client(connection).insert_event("nope", "t", "x")
 
-    class AsyncSwallowing(AsyncConsumer):
+    class AsyncSwallowing(AsyncTransactionalConsumer):
         async def process_event(self, event, connection):
             await connection.execute(NOTE, [event.data])
             for _ in range(2 * (event.data == str(place))):
@@ -182,15 +184,15 @@ def test_a_swallowed_error_of_a_call_fails_its_own_event_only(queue, dsn, make, 
     events = [str(number) for number in range(8)]
     queue.insert(*events)
     kind = AsyncSwallowing if make.asynchronous else Swallowing
-    make.run(kind(dsn, queue=QUEUE, name=CONSUMER, transactional=True))
+    make.run(kind(dsn, queue=QUEUE, name=CONSUMER))
     queue.wait_until_finished()
     assert effects() == [event for event in events if event != str(place)]
     assert len(queue.retry_delays()) == 1
 
 
 def test_tasks_or_threads_of_a_handler_share_its_connection(queue, dsn, make, effects):
-    class Threads(Consumer):
-        queue, name, transactional, filter = QUEUE, CONSUMER, True, TESTS
+    class Threads(TransactionalConsumer):
+        queue, name, filter = QUEUE, CONSUMER, TESTS
 
         def process_event(self, event, connection):
             client = Client(connection)
@@ -199,8 +201,8 @@ def test_tasks_or_threads_of_a_handler_share_its_connection(queue, dsn, make, ef
                 assert len(set(ids)) == 4
             connection.execute(NOTE, [event.data])
 
-    class Tasks(AsyncConsumer):
-        queue, name, transactional, filter = QUEUE, CONSUMER, True, TESTS
+    class Tasks(AsyncTransactionalConsumer):
+        queue, name, filter = QUEUE, CONSUMER, TESTS
 
         async def process_event(self, event, connection):
             client = AsyncClient(connection)
@@ -215,8 +217,8 @@ def test_tasks_or_threads_of_a_handler_share_its_connection(queue, dsn, make, ef
 
 
 def test_retries_are_written_after_tasks_or_threads_of_process_batch(queue, dsn, make, effects):
-    class Threads(Consumer):
-        queue, name, transactional, part_size, filter = QUEUE, CONSUMER, True, 5, TESTS
+    class Threads(TransactionalConsumer):
+        queue, name, part_size, filter = QUEUE, CONSUMER, 5, TESTS
 
         def process_batch(self, batch, connection):
             client, inserted = Client(connection), []
@@ -226,8 +228,8 @@ def test_retries_are_written_after_tasks_or_threads_of_process_batch(queue, dsn,
                     batch.retry(event, 3600)
             assert len({each.result() for each in inserted}) == 40
 
-    class Tasks(AsyncConsumer):
-        queue, name, transactional, part_size, filter = QUEUE, CONSUMER, True, 5, TESTS
+    class Tasks(AsyncTransactionalConsumer):
+        queue, name, part_size, filter = QUEUE, CONSUMER, 5, TESTS
 
         async def process_batch(self, batch, connection):
             client, inserted = AsyncClient(connection), []
@@ -244,8 +246,8 @@ def test_retries_are_written_after_tasks_or_threads_of_process_batch(queue, dsn,
 
 
 def test_retries_outlive_a_savepoint_in_which_the_batch_is_read(queue, dsn):
-    class Chunks(Consumer):
-        queue, name, transactional, part_size = QUEUE, CONSUMER, True, 5
+    class Chunks(TransactionalConsumer):
+        queue, name, part_size = QUEUE, CONSUMER, 5
 
         def process_batch(self, batch, connection):
             events = iter(batch)
@@ -267,14 +269,14 @@ def test_retries_outlive_a_savepoint_in_which_the_batch_is_read(queue, dsn):
 
 
 def test_a_batch_that_is_passed_to_insert_events_over_its_connection_fails(queue, dsn, make, log):
-    class Thread(Consumer):
-        queue, name, transactional = QUEUE, CONSUMER, True
+    class Thread(TransactionalConsumer):
+        queue, name = QUEUE, CONSUMER
 
         def process_batch(self, batch, connection):
             Client(connection).insert_events(QUEUE, (("copy", each.data) for each in batch))
 
-    class Task(AsyncConsumer):
-        queue, name, transactional = QUEUE, CONSUMER, True
+    class Task(AsyncTransactionalConsumer):
+        queue, name = QUEUE, CONSUMER
 
         async def process_batch(self, batch, connection):
             copies = (("copy", each.data) async for each in batch)

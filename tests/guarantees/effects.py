@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.consumers import Consumer
+from pgqpy.consumers import TransactionalConsumer
 
 if TYPE_CHECKING:
     import psycopg
@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     from pgqpy import Event
 
 
-class Effects(Consumer):
+class Effects(TransactionalConsumer):
     """Writes each event into a table."""
 
     queue = "q"
     name = "c"
-    transactional = True
     gate: int | None = None
 
     def process_event(self, event: Event, connection: psycopg.Connection[Any]) -> None:

@@ -71,9 +71,11 @@ class Outside(Worker):
 class Effects(Worker):
     """Handles events in the transaction that finishes their batch."""
 
-    transactional = True
+    is_transactional = True
 
-    def process_event(self, event: Event, connection: psycopg.Connection[Any]) -> None:
+    def process_event(  # type: ignore[override]  # the base class serves both kinds
+        self, event: Event, connection: psycopg.Connection[Any]
+    ) -> None:
         """Have the effect, and take some time."""
         connection.execute("insert into effect values (%s)", [event.data])
         connection.execute("select pg_sleep(%s)", [random.uniform(*TAKES)])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pgqpy import DatabaseRestored
-from pgqpy.consumers import Consumer
+from pgqpy.consumers import Consumer, TransactionalConsumer
 from tests.guarantees.sessions import refused
 from tests.support.gates import wait_until_blocked
 
@@ -249,7 +249,7 @@ def test_consumer_ends_with_what_to_do_and_goes_on_after_the_repair(
     _story(db)
     seen: list[str | None] = []
 
-    class Behind(Consumer):
+    class Behind(TransactionalConsumer if transactional else Consumer):  # type: ignore[misc]
         queue = "q"
         name = "behind"
 
@@ -261,11 +261,11 @@ def test_consumer_ends_with_what_to_do_and_goes_on_after_the_repair(
     larger(db)
     for _ in range(2):
         with pytest.raises(DatabaseRestored, match="repair_queue"):
-            Behind(db.dsn, transactional=transactional).run()
+            Behind(db.dsn).run()
     assert seen == []
     died = "select count(*) from pgq.current_position where pos_part > 0 or pos_tries > 0"
     assert db.main.one(died) == 0  # these ends count against no event
     db.main.one(REPAIR)
     db.main.tick()
-    Behind(db.dsn, transactional=transactional).run()
+    Behind(db.dsn).run()
     assert seen == ["a", "b", "since"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from pgqpy.consumers import Consumer, unclean_ends
+from pgqpy.consumers import Consumer, TransactionalConsumer, unclean_ends
 from tests.guarantees.sessions import ISOLATIONS, Session
 
 if TYPE_CHECKING:
@@ -135,12 +135,11 @@ class Outside(Consumer):
         )
 
 
-class Effects(Consumer):
+class Effects(TransactionalConsumer):
     """Processes events in the queue's database, in the transaction that finishes the batch."""
 
     queue = "q"
     name = "effects"
-    transactional = True
     log: Log
 
     def process_event(self, event: Event, connection: psycopg.Connection[Any]) -> None:
