@@ -92,8 +92,8 @@ def test_a_connection_lost_while_reading_a_large_batch_gives_it_again(queue, mak
     make.start(handler, part_size=10)
     queue.fill(50)
     queue.wait_until_finished()
-    assert 25 <= len(seen) - 50 <= 30, "at most the events that were read"
-    assert seen[-50:] == sorted(set(seen))
+    assert 0 < len(seen) - 50 <= 10, "at most the events of a part"
+    assert len(set(seen)) == 50
 
 
 def test_a_connection_lost_while_process_batch_reads_gives_it_again(queue, dsn, connection):
@@ -108,7 +108,7 @@ def test_a_connection_lost_while_process_batch_reads_gives_it_again(queue, dsn, 
             count = 0
             for _event in batch:
                 count += 1
-                if count == 15 and not batches:
+                if count == 5 and not batches:
                     batches.append("lost")
                     connection.execute(END)
             batches.append(count)
@@ -119,7 +119,7 @@ def test_a_connection_lost_while_process_batch_reads_gives_it_again(queue, dsn, 
         queue.fill(50)
         queue.wait_until_finished()
         assert batches[0] == "lost"
-        assert 50 in batches
+        assert batches[-5:] == [10] * 5
     finally:
         maker.close()
 

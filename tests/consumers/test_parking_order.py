@@ -116,7 +116,7 @@ def test_parked_events_are_all_handled_in_order_whenever_the_run_dies(
     queue, make, effects, handler, connection, monkeypatch
 ):
     monkeypatch.setattr(unclean_ends, "MAX_ATTEMPTS", 99)
-    for left in (3, 35, 2, 5, 1):  # parts of 1,000 events, of 30, and of one
+    for left in (3, 12, 2, 5, 1):  # parts of 1,000 events, of 30, and of one
         with pytest.raises(SystemExit):
             handler.begin(make, die, left).join()
         connection.execute(ENDED)

@@ -163,30 +163,6 @@ def test_an_event_that_killed_its_workers_too_often_is_dead(
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-def test_unclean_ends_with_whole_batches_count_against_no_event(
-    queue, dsn, connection, transactional
-):
-    connection.execute("select pgq.register_subconsumer(%s, %s, 'x')", [QUEUE, CONSUMER])
-    queue.insert("a", "b", "c")
-    connection.execute("select pgq.take_part(%s, %s, 'x', 'dead')", [QUEUE, CONSUMER])
-    connection.execute("update pgq.position set pos_part = 1, pos_tries = 9 where pos_batch > 0")
-    seen = []
-
-    class Batches(Consumer):
-        queue, name, shared = QUEUE, CONSUMER, True
-
-        def process_batch(self, batch, *_connection):
-            counted = "select pos_part, pos_tries from pgq.current_position where pos_batch > 0"
-            seen.append(connection.execute(counted).fetchone())
-            seen.append([event.data for event in batch])
-
-    running = Running(in_transactions(Batches, transactional)(dsn))
-    eventually(lambda: not taken(connection))
-    running.stop()
-    assert seen == [(1000, None), ["a", "b", "c"]]
-
-
-@pytest.mark.parametrize("transactional", [False, True])
 def test_a_worker_whose_batch_was_taken_over_changes_nothing(
     queue, make, effects, gate, waiting_handler, connection, log, transactional
 ):
