@@ -265,7 +265,8 @@ def test_what_applications_need_is_public():
     import pgqpy.consumers
 
     assert pgqpy.consumers.__all__ == [
-        "AsyncConsumer", "AsyncOpenBatch", "Consumer", "ConsumerSettings", "OpenBatch", "Retry",
+        *("AsyncConsumer", "AsyncOpenBatch", "AsyncTransactionalConsumer", "BaseConsumer"),
+        *("Consumer", "ConsumerSettings", "OpenBatch", "Retry", "TransactionalConsumer"),
     ]  # fmt: skip
 
 

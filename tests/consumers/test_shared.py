@@ -6,8 +6,8 @@ import pytest
 
 from pgqpy.client._async.reading import AsyncEventReader
 from pgqpy.client._sync.reading import EventReader
-from pgqpy.consumers import Consumer, unclean_ends
-from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS, Running, in_transactions
+from pgqpy.consumers import unclean_ends
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS
 from tests.consumers.workers import AGE, count_statements, runs, taken, workers
 from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
