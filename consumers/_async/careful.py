@@ -233,8 +233,5 @@ class AsyncCareful:
 
 
 async def _send(session: AsyncSession, call: Call[T]) -> T:
-    """Send a call in READ COMMITTED, whatever the default of a transactional handler's session."""
     with session.calls.running():
-        async with session.connection.transaction():
-            await session.connection.execute("set transaction isolation level read committed")
-            return await session.runner.run(call)
+        return await session.runner.run(call)

@@ -233,8 +233,5 @@ class Careful:
 
 
 def _send(session: Session, call: Call[T]) -> T:
-    """Send a call in READ COMMITTED, whatever the default of a transactional handler's session."""
     with session.calls.running():
-        with session.connection.transaction():
-            session.connection.execute("set transaction isolation level read committed")
-            return session.runner.run(call)
+        return session.runner.run(call)

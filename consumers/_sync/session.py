@@ -13,7 +13,7 @@ from pgqpy import calls
 from pgqpy.calls import Call, admin, filters, lanes
 from pgqpy.client import Client, open_session
 from pgqpy.client.listening import channel
-from pgqpy.client.session_settings import PINNED, reset_statements
+from pgqpy.client.session_settings import ISOLATION, PINNED, reset_statements
 from pgqpy.consumers._sync.handler_connection import HandlerConnection
 from pgqpy.consumers.ending import end_connection
 from pgqpy.consumers.own_calls import OwnCalls
@@ -123,9 +123,12 @@ class Session:
                 raise SchemaRefused.too_new(version, shipped_version())
 
     def restore_settings(self) -> None:
-        """Restore the settings of the role and the database: handlers use the connection now."""
+        """Restore the settings of the role and the database: handlers use the connection now.
+
+        But for the isolation: their transactions are in READ COMMITTED, whatever the default is.
+        """
         if not self.pooled:
-            self.connection.execute(reset_statements(PINNED).encode())
+            self.connection.execute(reset_statements({*PINNED} - {ISOLATION}).encode())
         cursor = self.connection.execute("select pg_catalog.current_setting('role')")
         (self.role,) = cursor.fetchone() or (self.role,)
 

@@ -1,4 +1,4 @@
-"""Consumers choose their isolation, whatever the database's default is."""
+"""Consumers are in READ COMMITTED, whatever the database's default is."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_plain_consumers_side_by_side_lose_nothing_where_serializable_is_the_def
     assert caplog.records == []
 
 
-def test_transactional_consumers_keep_the_default_isolation_and_each_effect_happens_once(
-    serializable, queue, make, effects
+def test_transactional_consumers_are_in_read_committed_too_and_each_effect_happens_once(
+    serializable, queue, make, effects, caplog
 ):
     for name in CONSUMERS:
         queue.client.register_consumer(QUEUE, name)
@@ -72,5 +72,6 @@ def test_transactional_consumers_keep_the_default_isolation_and_each_effect_happ
     for each in running:
         each.stop()
     counted = Counter(effects())
-    assert counted.pop("serializable") == BATCHES * len(CONSUMERS)
+    assert counted.pop("read committed") == BATCHES * len(CONSUMERS)
     assert counted == dict.fromkeys(map(str, range(BATCHES)), len(CONSUMERS))
+    assert caplog.records == []
