@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 import threading
@@ -9,8 +10,7 @@ import time
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
-from pgqpy.consumers import unclean_ends
-from pgqpy.consumers.hang_timer import timer, write_tracebacks
+from pgqpy.consumers import crash
 from pgqpy.consumers.retry import seconds
 from pgqpy.consumers.settings import key_function
 
@@ -21,11 +21,87 @@ if TYPE_CHECKING:
     from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.records import Event
 
+
+STDERR = 2  # the file descriptor: sys.stderr may be anything
+
+
+class HangTimer:
+    """The one timer of `faulthandler`, which all watches of the process share.
+
+    It ends the process at the earliest time that a watch has set.
+    """
+
+    def __init__(self) -> None:
+        """Set no time yet."""
+        self._ends: dict[object, float] = {}  # monotonic seconds, by watch
+        self._lock = threading.Lock()
+
+    def set(self, watch: object, seconds: float) -> None:
+        """End the process in `seconds`, unless the watch calls `set` or `clear` before."""
+        with self._lock:
+            self._ends[watch] = time.monotonic() + seconds
+            self._apply()
+
+    def clear(self, watch: object) -> None:
+        """Forget what a watch has set."""
+        with self._lock:
+            if self._ends.pop(watch, None) is not None:
+                self._apply()
+
+    def before_fork(self) -> None:
+        """Stop the timer: the child has no such thread, and would wait for its end for ever."""
+        self._lock.acquire()
+        if self._ends:
+            faulthandler.cancel_dump_traceback_later()
+
+    def after_fork(self) -> None:
+        """Start the timer again."""
+        if self._ends:
+            self._apply()
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Forget the watches of the parent."""
+        self._ends.clear()
+        self._lock.release()
+
+    def _apply(self) -> None:
+        if self._ends:
+            left = max(min(self._ends.values()) - time.monotonic(), 0.001)
+            with suppress(RuntimeError):  # no thread can be started
+                faulthandler.dump_traceback_later(left, exit=True, file=STDERR)
+        else:
+            faulthandler.cancel_dump_traceback_later()
+
+
+def write_tracebacks() -> None:
+    """Write the tracebacks of all threads to standard error, the first 64 kB of them.
+
+    faulthandler writes to descriptors only, and with the interpreter's lock held: a pipe that
+    nobody reads would stop the whole process.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    faulthandler.dump_traceback(writer)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        os.write(STDERR, pipe.read())
+
+
+timer = HangTimer()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=timer.before_fork,
+        after_in_parent=timer.after_fork,
+        after_in_child=timer.after_fork_in_child,
+    )
+
+
 logger = logging.getLogger("pgqpy.consumers")
 
 EXIT_CODE = 1  # as of faulthandler's timer
 GRACE = 5.0  # seconds; for the log, and for a thread that holds the interpreter's lock
-LOOK = 1.0  # seconds between two looks at the handlers, at most; less than GRACE
+POLL_INTERVAL = 1.0  # seconds, at most; less than GRACE
 
 
 class HandlerWatch:
@@ -34,7 +110,7 @@ class HandlerWatch:
     A thread cannot be ended from outside, so the process is. Code that holds the interpreter's lock
     (a regular expression, say) stops this thread too. For that there is `timer`, which needs no
     lock. A handler that begins sets it, unless it is set: this thread may get no chance to. This
-    thread sets it anew at each look, and clears it when no handler runs. The timer's clock goes on
+    thread sets it anew at each poll, and clears it when no handler runs. The timer's clock goes on
     while the process is stopped (SIGSTOP, a container that is paused): it would end an idle
     consumer that goes on afterwards.
     """
@@ -88,7 +164,7 @@ class HandlerWatch:
                     self._timed = False
             if left <= 0:
                 self._end(what, self._timeout - left)
-            self._closed.wait(min(left, LOOK))
+            self._closed.wait(min(left, POLL_INTERVAL))
 
     def _set_timer(self, left: float) -> None:
         timer.set(self, max(left, 0) + self._timeout + GRACE)
@@ -113,7 +189,7 @@ class HandlerWatch:
             "after %d such ends. If it only needs longer, raise handler_timeout"
         )
         names = (consumer.name, consumer.queue, what)
-        logger.critical(text, *names, ran, self._timeout, unclean_ends.MAX_ATTEMPTS)
+        logger.critical(text, *names, ran, self._timeout, crash.MAX_ATTEMPTS)
 
 
 def watching(watch: HandlerWatch | None, what: str) -> AbstractContextManager[None]:

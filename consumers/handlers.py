@@ -1,9 +1,10 @@
-"""Errors of handlers that are failures of their own, and checks of what functions returned."""
+"""Errors of handlers, and checks of what handlers and key functions returned. No I/O."""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Generator, Iterator
 
 # Exceptions that are failures of the handler itself. CancelledError is no Exception, but a handler
@@ -78,3 +79,25 @@ def _discard(result: object) -> None:
 
 def _article(noun: str) -> str:
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
+LONGEST = 500  # characters; an index holds it
+
+
+def key_text(key: object) -> str | None:
+    """Return the text of a key; None if the event has no key.
+
+    Equal keys have equal texts. A long key is cut, and told apart by a hash. TypeError for a key
+    that is no str and no int: equal ones could have different texts.
+    """
+    if key is None:
+        return None
+    if isinstance(key, bool) or not isinstance(key, (str, int)):
+        raise TypeError(
+            f'with on_error = "park", key returns a str, an int or None, not {type(key).__name__}'
+        )
+    text = str(key).replace("\0", "\\0").encode(errors="backslashreplace").decode()
+    if len(text) <= LONGEST:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return f"{text[: LONGEST - len(digest)]}{digest}"

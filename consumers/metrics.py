@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from pgqpy.consumers.handler_times import HandlerTimes
+from pgqpy.consumers.measures import HandlerTimes
 from pgqpy.consumers.settings import BaseConsumer
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-    from pgqpy.consumers.status import ConsumerTotals, Outage
+    from pgqpy.consumers.measures import ConsumerTotals, Outage
 
 LABELS = ("queue", "consumer")
 CONNECTED = (
     "pgq_consumer_connected",
-    "1 while the consumer can look for batches; with several of one name, while all can.",
+    "1 while the consumer can poll for batches; with several of one name, while all can.",
 )
 COUNTERS = {
     "batches": ("pgq_consumer_batches", "Batches finished by this process."),

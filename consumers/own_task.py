@@ -11,7 +11,7 @@ import asyncio
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.consumers.connection_errors import is_a
+from pgqpy.consumers.connections import is_a
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -1,4 +1,8 @@
-"""How far the events of an open batch are finished, and where a part of it may end. No I/O.
+"""How many events are taken at a time: batches, ranges of workers, parts, lists. No I/O.
+
+The ticker ticks every few milliseconds. A batch costs a commit and some round trips, however few
+events are in it: a consumer that took the ticks one by one, a little slower than the ticker makes
+them, would fall behind for ever. So one that is behind takes more and more ticks at a time.
 
 An event and its retried copy may be in one batch, with the same id. finish_part finishes an id with
 all its copies. So a part ends at an id only if the next event has another one.
@@ -7,14 +11,17 @@ all its copies. So a part ends at an id only if the next event has another one.
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter, deque
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pgqpy.consumers.settings import handler_name
 
 if TYPE_CHECKING:
     from pgqpy.consumers.settings import BaseConsumer
-    from pgqpy.records import Event
+    from pgqpy.records import Batch, Event
+
 
 LARGEST_LIST = 1000  # events; larger ones read no faster
 MAX_DONE = 1000  # ids that finish_part takes beyond the end of a part
@@ -115,3 +122,97 @@ def split_at_id(events: list[Event]) -> tuple[list[Event], list[Event]]:
     while end and events[end - 1].id == events[-1].id:
         end -= 1
     return events[:end], events[end:]
+
+
+Limits = tuple[int | None, "timedelta | float | None"]  # min_count, min_interval (seconds)
+
+MAX_INTERVAL = timedelta(days=365)  # a min_interval of more than a century is refused
+MAX_RATIO = 100  # events of the queue for each that a filter lets through
+
+
+class BatchLimits:
+    """The min_count and min_interval for next_batch.
+
+    min_interval doubles each time the next batch is available at once; min_count ends a batch that
+    would get too large. It counts events of the queue, so it is larger where a filter takes few.
+    """
+
+    def __init__(self, *, most: int, own: Limits = (None, None)) -> None:
+        """Take the estimated events of a large batch, and the limits that the application set.
+
+        The application's limits are never changed.
+        """
+        self._most = most
+        self._own = own
+        self._has_batch = False  # and did not wait since
+        self._interval: timedelta | None = None
+        self._ratio = 1.0  # events of the queue for each that the filter lets through
+
+    @property
+    def current(self) -> Limits:
+        """The limits to ask for the next batch with; (None, None) is the next tick."""
+        most = round(self._most * self._ratio)
+        return self._own if self._interval is None else (most, self._interval)
+
+    def adapt(self, batch: Batch | None) -> bool:
+        """Adapt the limits to what next_batch returned; True: ask once more, now without limits.
+
+        None under limits means only that the ticks left do not span the interval.
+        """
+        if batch is None:
+            again = self._interval is not None
+            self._has_batch, self._interval = False, None
+            return again
+        if self._has_batch and self._own == (None, None):
+            # A clock that was set back or forward between the ticks makes their distance negative
+            # or very large: neither says how many ticks to take.
+            interval = 2 * (batch.tick_time - batch.prev_tick_time)
+            self._interval = min(interval, MAX_INTERVAL) if interval > timedelta(0) else None
+        self._has_batch = True
+        return False
+
+    def count(self, batch: Batch, events: int) -> None:
+        """Note how many events of a batch came through the consumer's filter."""
+        estimated = batch.event_seq - batch.prev_event_seq
+        self._ratio = min(max(estimated / max(events, 1), 1.0), MAX_RATIO)
+
+
+WANTED_TIME = 0.5  # seconds of a worker's own work
+SLOW = 0.004  # seconds an event; below, to cut a range costs more than to share it saves
+
+
+class Pace:
+    """Measures the handlers of a worker. `wanted` is for take_part: None takes a range uncut.
+
+    `with` measures: handlers run in its block. Taking, reading and finishing a batch stay outside,
+    because a batch of one event spends most of its time on these round trips.
+
+    Before the first batch the worker wants one event for each handler that runs side by side. If
+    the handlers are slow, a worker with a whole range would leave nothing to the others. A handler
+    of batches may take long for each batch, however small, so it begins with one list.
+    """
+
+    def __init__(self, consumer: BaseConsumer) -> None:
+        """Know nothing yet. What is measured is kept when a session is lost."""
+        by_event = handler_name(consumer) == "process_event"
+        self.wanted: int | None = consumer.concurrency if by_event else list_size(consumer)
+        self._began = self._spent = 0.0
+
+    def __enter__(self) -> None:
+        """Note that handlers run."""
+        self._began = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        """Note that no handler runs."""
+        self._spent += time.monotonic() - self._began
+
+    def begin(self) -> None:
+        """Note that another batch begins."""
+        self._spent = 0.0
+
+    def end(self, events: int) -> None:
+        """Note that the batch is handled: so many events."""
+        if not events:
+            return
+        each = self._spent / events
+        self.wanted = max(1, int(WANTED_TIME / each)) if each > SLOW else None

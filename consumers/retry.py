@@ -7,7 +7,7 @@ import random
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from pgqpy.consumers.connection_errors import is_a
+from pgqpy.consumers.connections import is_a
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,12 +14,31 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from pgqpy.errors import ConnectionFailed
 from pgqpy.selector import Selector
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Sequence
 
     from psycopg import pq
+
+
+# time.monotonic() stands still meanwhile on Linux: a worker would not notice that it was away.
+_BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+def boottime() -> float:
+    """Return seconds, for differences. Only Linux has the clock; elsewhere it is monotonic()."""
+    return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
+
+
+def start_thread(thread: threading.Thread) -> None:
+    """Start a thread. Raises ConnectionFailed if the system allows no more threads."""
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise ConnectionFailed(f"this process gets no more threads: {error}") from error
 
 
 POLL_INTERVAL = 0.8  # seconds, in case a notification is missed or a worker has died

@@ -9,22 +9,21 @@ from typing import TYPE_CHECKING, Any
 from psycopg.errors import LockNotAvailable
 from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
-from pgqpy.consumers import forking, own_task
+from pgqpy.consumers import own_task, signals
 from pgqpy.consumers._async.careful import AsyncCareful
 from pgqpy.consumers._async.lane_lock import lock_for
 from pgqpy.consumers._async.session import AsyncSession
-from pgqpy.consumers._async.transactional_parts import kind_of_loop
-from pgqpy.consumers.connection_errors import LossCounter, is_loss, is_session_lost
-from pgqpy.consumers.fixed_settings import fix, unfix
+from pgqpy.consumers._async.transactional import kind_of_loop
+from pgqpy.consumers.connections import LossCounter, is_loss, is_session_lost
+from pgqpy.consumers.crash import new_holder
 from pgqpy.consumers.handler_watch import watch_handlers
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequested
-from pgqpy.consumers.holder import new_holder
-from pgqpy.consumers.pace import Pace
-from pgqpy.consumers.run_log import finishing, log_ended, log_lost
-from pgqpy.consumers.settings import SETTINGS, BaseConsumer, check
+from pgqpy.consumers.heartbeat import heartbeats
+from pgqpy.consumers.log import finishing, log_ended, log_lost
+from pgqpy.consumers.measures import Outage
+from pgqpy.consumers.parts import Pace
+from pgqpy.consumers.settings import SETTINGS, BaseConsumer, check, fix, unfix
 from pgqpy.consumers.signals import stop_on_signals
-from pgqpy.consumers.signs_of_life import signs_of_life
-from pgqpy.consumers.status import Outage
 from pgqpy.consumers.waiting import AsyncWakeup
 from pgqpy.settings import default_dsn
 
@@ -93,18 +92,18 @@ class AsyncRunnableConsumer(BaseConsumer):
     def _pgq_begin(self) -> None:
         self._pgq_worked = self._pgq_lost = self._pgq_forked = False
         self._pgq_handler_error, self._pgq_careful = None, AsyncCareful(self, new_holder())
-        forking.protect(self)
+        signals.protect(self)
         self._pgq_lock = lock_for(self, self._pgq_lock)
         self._pgq_lock.run = (self._pgq_careful.holder, self.key)
         self._pgq_stop.open()
 
     def _pgq_end(self) -> None:
-        forking.unprotect(self)
+        signals.unprotect(self)
         self._pgq_outage = Outage()
         self._pgq_stop.close()
         unfix(self)
         if self._pgq_forked:
-            raise RuntimeError(forking.FORKED)
+            raise RuntimeError(signals.FORKED)
 
     async def _pgq_reconnect_and_serve(self) -> None:
         attempts = AsyncRetrying(
@@ -133,7 +132,7 @@ class AsyncRunnableConsumer(BaseConsumer):
         try:
             await self._pgq_prepare(session)
             await self._pgq_careful.begin(session, self._pgq_stop, self._pgq_lock.consumer)
-            with signs_of_life(self, dsn, lambda: self._pgq_loop):
+            with heartbeats(self, dsn, lambda: self._pgq_loop):
                 await self._pgq_run_loop(session, progress)
             await self._pgq_careful.end(session)
             logger.info("consumer %s of queue %s stops", self._pgq_lock.consumer, self.queue)

@@ -102,7 +102,7 @@ class AsyncRunningLock:
             await session.runner.run(call)
 
     def check_calls(self) -> tuple[Call[None], ...]:
-        """Return what `check` sends, for a look to send behind the call that opens a batch."""
+        """Return what `check` sends, for a poll to send behind the call that opens a batch."""
         call = self._subscription_call()
 
         def checked(rows: list[Row]) -> None:

@@ -9,6 +9,7 @@ from pgqpy.calls import consume
 from pgqpy.client.exclusive import ConnectionBusy
 from pgqpy.consumers.retry import seconds
 from pgqpy.consumers.waiting import pause
+from pgqpy.errors import BatchLost
 from pgqpy.records import Event
 
 if TYPE_CHECKING:
@@ -16,12 +17,14 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from pgqpy.calls import Call
+    from pgqpy.consumers._sync.careful import Careful
     from pgqpy.consumers._sync.failures import Failures
     from pgqpy.consumers._sync.session import Session
-    from pgqpy.consumers.handler_times import InsertTimes
-    from pgqpy.consumers.signs_of_life import HeldBatch
-    from pgqpy.consumers.tracing import BatchTrace
+    from pgqpy.consumers.heartbeat import HeldBatch
+    from pgqpy.consumers.measures import BatchTrace, InsertTimes
+    from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.records import Batch
+
 
 FETCH_POLL_INTERVAL = 0.01  # seconds
 
@@ -50,7 +53,7 @@ class OpenBatch:
         self.error: Exception | None = None  # of ours, while reading; never a handler's
         self.inserted: InsertTimes | None = None  # if they are wanted
         self.trace: BatchTrace | None = None  # if the consumer is traced
-        self.held: HeldBatch | None = None  # None: the loop itself looks, event by event
+        self.held: HeldBatch | None = None  # None: the loop itself checks, event by event
         self.confirm: Callable[[Batch], None]  # set together with `held`
         self._session = session
         self._list_size = list_size
@@ -172,3 +175,71 @@ class OpenBatch:
             except Exception as error:
                 self.error = error
                 raise
+
+
+class PartReader:
+    """Reads parts of about `size` events, outside of transactions. Memory holds two parts.
+
+    The next part is read before the one at hand is handled: its first id tells whether a part may
+    end there. An event and its retried copy, which has the same id, stay together.
+    """
+
+    def __init__(self, session: Session, info: Batch, size: int) -> None:
+        self.info = info
+        self.size = size
+        self.last = False  # the part that `next` returned is the end of the batch
+        self._session = session
+        self._lists = session.runner.fetch_batch_events(info, size)
+        self._ahead: list[Event] | None = None
+
+    def next(self) -> list[Event]:
+        """Return the next part; it is empty only in a batch without events."""
+        read, lists = self._session.next_list, self._lists
+        events = read(lists) if self._ahead is None else self._ahead
+        ahead = read(lists)
+        while ahead and ahead[0].id == events[-1].id:
+            events += ahead
+            ahead = read(lists)
+        self._ahead, self.last = ahead, not ahead
+        return events
+
+    def close(self) -> None:
+        """Close the cursor."""
+        self._lists.close()
+
+
+class ReadPosition:
+    """The position of the open batch, as a worker with a lease has moved it.
+
+    A pooler in transaction mode may hide a failover. The worker's connection stays, but the server
+    behind it is a standby that lagged. The batch is open on it, but the worker's last writes may be
+    missing: a retried event would be lost when the worker finishes the batch. So each transaction
+    that writes for a batch, or asks about parked keys, first checks the position. If it is not the
+    expected one, the batch is lost, and is read again.
+    """
+
+    def __init__(
+        self, consumer: BaseConsumer, session: Session, careful: Careful
+    ) -> None:
+        self.enabled = consumer.lease is not None  # without, a failover ends the session
+        self._session = session
+        self._careful = careful
+        self._base = 0  # pos_no, less the moves that careful.widened counts
+
+    def read(self, batch: Batch) -> None:
+        """Note the position of a batch, before its events are read."""
+        if self.enabled:
+            with self._session.calls.running():
+                found = self._session.runner.run(consume.position(batch))
+            if found is None:
+                raise BatchLost(batch_id=batch.id)
+            self._base = found - self._careful.widened
+
+    def check(self, batch: Batch) -> tuple[Call[Any], ...]:
+        """Return the call that a transaction for this batch begins with."""
+        expected = self._base + self._careful.widened  # each widening moved the position
+        return (consume.check_position(batch, expected),) if self.enabled else ()
+
+    def moved(self) -> None:
+        """Note that finish_part has moved the position."""
+        self._base += 1

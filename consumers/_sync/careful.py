@@ -1,4 +1,4 @@
-"""[Generated from _async/careful.py by tools/unasync.py: edit that file, not this one.] The careful mode of a run: small parts after unclean ends, to find the event that kills.
+"""[Generated from _async/careful.py by tools/unasync.py: edit that file, not this one.] The careful mode of a run: small parts after crashes, to find the event that kills.
 
 The server narrows the parts when a run begins (begin_run). The run widens them again, and tells
 when it ends in order (end_run).
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 import psycopg
 
 from pgqpy.calls import consume
-from pgqpy.consumers import unclean_ends
+from pgqpy.consumers import crash
+from pgqpy.consumers.crash import RunEnd, is_gone
 from pgqpy.consumers.handlers import HANDLER_ERRORS, ProcessDied
-from pgqpy.consumers.holder import is_gone
-from pgqpy.consumers.late_end import LateEnd
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.waiting import Wakeup
 from pgqpy.errors import ConsumerNotFound, PgqError
@@ -34,7 +33,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger("pgqpy.consumers")
 
-LEAST_ATTEMPTS = 4  # three unclean ends narrow the parts to one event
+LEAST_ATTEMPTS = 4  # three crashes narrow the parts to one event
 QUIET_PARTS = 34  # 1,000 / 30: so many parts of 30 cover the part of 1,000 that a run ended in
 LARGEST_PART = 1000  # events, of begin_run
 
@@ -52,7 +51,7 @@ class Careful:
         self._died: tuple[str, ...] = ()  # the runs that a worker's tries count
         self._leases = 0  # of receivers, which had the worker's events and ended
         self._quiet = 0  # parts in a row that went well
-        self._told = False  # that batches come in parts, since a worker had an unclean end
+        self._told = False  # that batches come in parts, since a worker crashed
         self.widened = 0  # times; each moved the position
         self._whole = False  # batches only: the extension pgq has no parts
 
@@ -65,7 +64,7 @@ class Careful:
 
     @property
     def active(self) -> bool:
-        """Whether an earlier run had an unclean end, and too few parts went well since.
+        """Whether an earlier run crashed, and too few parts went well since.
 
         Then events are handled one after the other, in small parts.
         """
@@ -96,7 +95,7 @@ class Careful:
         self._session = session
         if self._state.died is not None:
             session.ready = True
-            self._after_unclean_end(stop)
+            self._after_crash(stop)
 
     def took(self, part: Part | None) -> None:
         """Note how carefully a worker is to handle the batch that it took."""
@@ -104,7 +103,7 @@ class Careful:
         if part is not None and self._session is not None:
             self._name, self._dsn = part.batch.consumer, self._session.dsn
         if part is not None and size is not None and not self._told:
-            text = "consumer %s of queue %s: batch %d comes from a worker that had an unclean end%s"
+            text = "consumer %s of queue %s: batch %d comes from a worker that crashed%s"
             times = f", for the {tries}. time at the same event" if tries else ""
             batch = part.batch
             logger.warning(text, batch.consumer, batch.queue, batch.id, times)
@@ -118,12 +117,12 @@ class Careful:
         try:
             size = _send(session, call)
         except ConsumerNotFound:
-            size = None  # its lane has ended, or it was unregistered: the next look finds out
+            size = None  # its lane has ended, or it was unregistered: the next poll finds out
         self.widened += 1
         self._state, self._quiet = RunState(size, None, self._state.died), 0
         return size
 
-    def _after_unclean_end(self, stop: Wakeup) -> None:
+    def _after_crash(self, stop: Wakeup) -> None:
         consumer, state = self._consumer, self._state
         waits = False
         if not state.tries:
@@ -135,7 +134,7 @@ class Careful:
         steps = (LARGEST_PART, 30, 1).index(state.part_size or 1) + (state.tries or 0)
         policy = consumer.retry_policy
         delay = backoff(steps, base=policy.base, maximum=policy.maximum) * waits
-        text = "consumer %s of queue %s: the run %s had an unclean end: %s%s"
+        text = "consumer %s of queue %s: the run %s crashed: %s%s"
         wait = f". Going on in {delay:.1f} s" if waits else ""
         logger.warning(text, consumer.name, consumer.queue, state.died, follows, wait)
         if delay:
@@ -148,7 +147,7 @@ class Careful:
         events, so its handlers are called. Nor do ended leases alone: a receiver may be slow.
         """
         tries, leases = self._state.tries or 0, self._leases
-        enough = tries > 0 and tries + leases > unclean_ends.MAX_ATTEMPTS - LEAST_ATTEMPTS
+        enough = tries > 0 and tries + leases > crash.MAX_ATTEMPTS - LEAST_ATTEMPTS
         given_up = enough and self._consumer.on_error != "stop"
         one = len({event.id for event in part}) == 1
         return ProcessDied(tries, leases) if one and given_up else None
@@ -170,7 +169,7 @@ class Careful:
             return
         size = self._widen(session)
         parts = f"parts of {self._consumer.part_size if size is None else size}"
-        text = "consumer %s of queue %s: no unclean end since, events are handled in %s"
+        text = "consumer %s of queue %s: no crash since, events are handled in %s"
         logger.info(text, self._consumer.name, self._consumer.queue, parts)
 
     def to_orderly_end(self, work: Callable[[], None]) -> None:
@@ -183,9 +182,9 @@ class Careful:
         except MemoryError:
             raise
         except HANDLER_ERRORS:
-            self._end_late()
+            self._end_over_new_connection()
             raise
-        self._end_late()
+        self._end_over_new_connection()
 
     def end(self, session: Session) -> None:
         """Tell that the run ends in order, if it has begun and the session still works."""
@@ -196,10 +195,10 @@ class Careful:
         except ConsumerNotFound:
             pass  # it was unregistered, or its lanes were changed: there is no run to end
         except (psycopg.Error, PgqError):
-            return  # _end_late tries again
+            return  # _end_over_new_connection tries again
         self._dsn = None
 
-    def _end_late(self) -> None:
+    def _end_over_new_connection(self) -> None:
         """Tell that the run ends, over a new connection; a second signal does not wait for it."""
         dsn, self._dsn = self._dsn, None
         if dsn is None:
@@ -208,7 +207,7 @@ class Careful:
         done = Wakeup()
         done.open()
         name, leased = f"pgqpy end of consumer {consumer.name}", consumer.lease is not None
-        late = LateEnd(dsn, name, self._end_call(), done, any_session=leased)
+        late = RunEnd(dsn, name, self._end_call(), done, any_session=leased)
         try:
             late.start()
             done.wait(late.timeout)
@@ -217,7 +216,7 @@ class Careful:
         if late.error is not None:
             text = (
                 "consumer %s of queue %s stops, but could not tell the server (%s): "
-                "the next run may count this as an unclean end"
+                "the next run may count this as a crash"
             )
             logger.warning(text, self._name, consumer.queue, describe(late.error))
 

@@ -11,8 +11,11 @@ import psycopg
 from psycopg.pq import PipelineStatus, TransactionStatus
 
 from pgqpy.client.waiting import Bell
-from pgqpy.consumers.connection_errors import is_collision, transaction_ended
-from pgqpy.consumers.ending import end_connection
+from pgqpy.consumers.connections import (
+    end_connection,
+    is_collision,
+    transaction_ended,
+)
 from pgqpy.consumers.handlers import HANDLER_ERRORS
 from pgqpy.errors import PgqError
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from psycopg.abc import PQGen
+
 
 logger = logging.getLogger("pgqpy.consumers")
 

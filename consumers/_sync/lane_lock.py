@@ -59,7 +59,7 @@ class LaneLock(WorkerLock):
         """Return the call that takes a batch of a lane, and tells `careful` what came."""
         place, key = (self.queue, self.name), str(self.run[1])
         call = lanes.take_lane(*place, holder=careful.holder, key=key, **limits)
-        return self._looking(careful, call)
+        return self._polling(careful, call)
 
     def take_parked(
         self, careful: Careful, lease: timedelta | float | None, limit: int
@@ -73,9 +73,9 @@ class LaneLock(WorkerLock):
             lease=lease,
             key=str(self.run[1]),
         )
-        return self._looking(careful, call)
+        return self._polling(careful, call)
 
-    def _looking(self, careful: Careful, call: Call[lanes.Look]) -> Call[Batch | None]:
+    def _polling(self, careful: Careful, call: Call[lanes.Look]) -> Call[Batch | None]:
         def part_of(rows: list[Row]) -> Part | None:
             found = call.decode(rows)
             if self._subscribed not in (None, found.subscription) and found.subscription:

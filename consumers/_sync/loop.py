@@ -7,24 +7,24 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.calls import consume, filters
-from pgqpy.consumers import clock, own_task, unclean_ends, waiting
+import psycopg
+
+from pgqpy.calls import admin, consume, filters
+from pgqpy.consumers import crash, own_task, waiting
 from pgqpy.consumers._sync.batch import OpenBatch
-from pgqpy.consumers._sync.event_handler import event_handler
 from pgqpy.consumers._sync.failures import Failures
 from pgqpy.consumers._sync.lane_lock import LaneLock
 from pgqpy.consumers._sync.parking import Parking
-from pgqpy.consumers._sync.ticker_check import TickerCheck
 from pgqpy.consumers._sync.worker_lock import WorkerLock, limits_of
-from pgqpy.consumers.batch_limits import BatchLimits
-from pgqpy.consumers.connection_errors import EVENT_NOT_FOUND
+from pgqpy.consumers.connections import EVENT_NOT_FOUND, is_collision
 from pgqpy.consumers.handler_watch import watched_key, watching
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
-from pgqpy.consumers.parts import UNREAD, list_size, most_failures
+from pgqpy.consumers.heartbeat import HeldBatch
+from pgqpy.consumers.measures import measuring_batch, tracing_event
+from pgqpy.consumers.missing_ticker import MissingTicker
+from pgqpy.consumers.parts import UNREAD, BatchLimits, list_size, most_failures
 from pgqpy.consumers.retry import backoff, wanted_delay
 from pgqpy.consumers.settings import filter_of, handler_name
-from pgqpy.consumers.signs_of_life import HeldBatch
-from pgqpy.consumers.tracing import measuring_batch
 from pgqpy.errors import BatchLost, PgqError
 
 if TYPE_CHECKING:
@@ -34,13 +34,14 @@ if TYPE_CHECKING:
     from pgqpy.consumers._sync.careful import Careful
     from pgqpy.consumers._sync.lock import RunningLock
     from pgqpy.consumers._sync.session import Session
-    from pgqpy.consumers.connection_errors import LossCounter
+    from pgqpy.consumers.connections import LossCounter
     from pgqpy.consumers.handler_watch import HandlerWatch
-    from pgqpy.consumers.pace import Pace
+    from pgqpy.consumers.measures import ConsumerTotals, HandlerTimes
+    from pgqpy.consumers.parts import Pace
     from pgqpy.consumers.settings import BaseConsumer
-    from pgqpy.consumers.status import ConsumerTotals
     from pgqpy.consumers.waiting import Wakeup
     from pgqpy.records import Batch, Event
+
 
 logger = logging.getLogger("pgqpy.consumers")
 
@@ -71,12 +72,12 @@ class Loop:
         self.asked = filters.filter_json(*filter_of(consumer))
         self.key = watched_key(consumer, self.watch)
         self.parking = Parking(consumer, session, self.key, self.lock)
-        self.missing_ticker = TickerCheck()
+        self.missing_ticker = MissingTicker()
         self.event: Event | None = None  # that process_event has, or had last
         self._batch: Batch | None = None  # that process_batch has
         self.current: OpenBatch  # the batch or part that make_batch made last
-        self.held = session.calls.held = HeldBatch(consumer)  # for signs of life, and checks
-        self._expects_batch = True  # at the next look
+        self.held = session.calls.held = HeldBatch(consumer)  # for heartbeats, and checks
+        self._expects_batch = True  # at the next poll
         self._counted = 0  # events of the open batch, in the parts that were finished
         self._waited = False  # since the last batch: it may have been registered anew meanwhile
         self._failed_batches = 0  # in a row
@@ -96,15 +97,15 @@ class Loop:
         """Send calls, and open the next batch in the same round trip; return results and batch.
 
         An unfinished batch is delivered again. Without calls, `open_settings` are sent first. After
-        a wait, the check of the registration follows. A look without a notification sends neither:
+        a wait, the check of the registration follows. A poll without a notification sends neither:
         it seldom finds a batch, and is to cost little. The call `after` is sent last. Parked events
         that are due come in turns with ordinary batches.
         """
-        began = clock.now()  # a stop of the process in the round trip is silence too
+        began = waiting.boottime()  # a stop of the process in the round trip is silence too
         settings, parking = self.open_settings if self._expects_batch else (), self.parking
         before, turn = before or settings, parking.is_turn
         check = self.lock.check_calls() if self._waited and self._expects_batch else ()
-        sent = (*before, self._take_parked() if turn else self._next_call(), *parking.look())
+        sent = (*before, self._take_parked() if turn else self._next_call(), *parking.poll())
         results = self.send(*sent, *check, *(() if after is None else (after,)))
         found = results[len(before)]
         del results[len(before) : len(sent) + len(check)]
@@ -117,7 +118,7 @@ class Loop:
         parking.opened(found)
         self._expects_batch = found is not None
         self.session.ready |= found is None  # else when it was read
-        # Before the events are read: signs of life cover the reading.
+        # Before the events are read: heartbeats cover the reading.
         self.held.take(None if found is None else found.id, began)
         if found is not None:
             unchecked, self._waited = self._waited and not check, False
@@ -167,7 +168,7 @@ class Loop:
 
         A worker that lost its session counts as dead at once. When it is back, it takes that back.
         """
-        until, told = time.monotonic() + unclean_ends.GRACE, False
+        until, told = time.monotonic() + crash.GRACE, False
         while self.careful.killer_error(part) is not None and self.careful.may_live:
             left = until - time.monotonic()
             if left <= 0:
@@ -179,7 +180,7 @@ class Loop:
                 )
                 logger.info(text, info.id, info.queue, info.consumer, left, part[0].id)
                 told = True
-            self.stop.wait(min(left, unclean_ends.LOOK))
+            self.stop.wait(min(left, crash.POLL_INTERVAL))
             if self.stop.is_set:
                 return False
             _, found = self.open_next()
@@ -199,8 +200,25 @@ class Loop:
         longest = min(waiting.POLL_INTERVAL, self.parking.seconds)
         self._expects_batch = self.session.wait(longest, self.stop)
         if self.missing_ticker.check_due and not self.stop.is_set:
-            self.missing_ticker.check(self.consumer, self.session)
+            self._check_ticker()
         self.progress()
+
+    def _check_ticker(self) -> None:
+        """Warn if no ticker seems to run."""
+        consumer = self.consumer
+        try:
+            found = self.session.runner.run(admin.get_queue_info(consumer.queue))
+        except psycopg.Error as error:
+            if is_collision(error):
+                return  # with a compaction: the next check will do
+            raise
+        reason = self.missing_ticker.warning(found)
+        if reason:
+            text = (
+                "no ticker seems to run, so consumer %s of queue %s gets nothing (%s): "
+                "start one with `pgqpy ticker run`"
+            )
+            logger.warning(text, consumer.name, consumer.queue, reason)
 
     def handle_batch(self, batch: OpenBatch, *more: Any) -> bool:
         """Call process_batch; False if it stopped reading because of `stop`."""
@@ -278,3 +296,40 @@ class Loop:
         text = "batch %d of queue %s, consumer %s, failed and stays unfinished, again in %.1f s"
         logger.error(text, batch.id, batch.queue, batch.consumer, delay, exc_info=error)
         self.stop.wait(delay)
+
+
+def event_handler(loop: Loop) -> Callable[..., Any]:
+    """Return process_event itself, or a function around it."""
+    consumer, counts = loop.consumer, loop.counts
+    handler = consumer.process_event if loop.watch is None else _watched(consumer, loop.watch)
+    handler = handler if counts.times is None else _timed(handler, counts.times)
+    return handler if counts.tracing is None else _traced(handler, loop)
+
+
+def _watched(consumer: BaseConsumer, watch: HandlerWatch) -> Callable[..., Any]:
+    def watched(event: Event, *more: Any) -> Any:
+        with watch.handling(f"the handler of event {event.id}"):
+            return consumer.process_event(event, *more)
+
+    return watched
+
+
+def _timed(handler: Callable[..., Any], times: HandlerTimes) -> Callable[..., Any]:
+    def timed(event: Event, *more: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            result = handler(event, *more)
+        finally:
+            times.calls.observe(time.perf_counter() - began)
+        times.event_done(event)
+        return result
+
+    return timed
+
+
+def _traced(handler: Callable[..., Any], loop: Loop) -> Callable[..., Any]:
+    def traced(event: Event, *more: Any) -> None:
+        with tracing_event(loop.current, event):  # no handler runs beside the next batch
+            check_result(handler(event, *more))
+
+    return traced

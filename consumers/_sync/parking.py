@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.calls import Call, parked
-from pgqpy.consumers.parked_keys import key_text
+from pgqpy.consumers.handlers import key_text
 from pgqpy.consumers.parts import list_size
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Parking:
             *_, found = self._session.runner.run_all(*self.check(batch), call)
             self.parked |= found
 
-    def look(self) -> tuple[Call[None], ...]:
+    def poll(self) -> tuple[Call[None], ...]:
         """Return the call that asks when the next parked event is due, if any may be parked."""
         if not self.on:
             return ()

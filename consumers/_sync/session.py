@@ -15,8 +15,8 @@ from pgqpy.client import Client, open_session
 from pgqpy.client.listening import channel
 from pgqpy.client.session_settings import ISOLATION, PINNED, reset_statements
 from pgqpy.consumers._sync.handler_connection import HandlerConnection
-from pgqpy.consumers.ending import end_connection
-from pgqpy.consumers.own_calls import OwnCalls
+from pgqpy.consumers.connections import end_connection
+from pgqpy.consumers.session_watch import OwnCalls
 from pgqpy.consumers.settings import filter_of
 from pgqpy.consumers.waiting import take_notifications
 from pgqpy.errors import ConsumerRunning, QueueNotFound, SchemaRefused, WrongMode

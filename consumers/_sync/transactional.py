@@ -2,7 +2,14 @@
 
 Events have no savepoints at first. If process_event raises, the transaction is rolled back, and the
 batch is processed again with a savepoint around each event: only the failing event is retried. If
-process_batch raises, the whole batch is rolled back and delivered again.
+process_batch raises, its transaction is rolled back, and the events are delivered again.
+
+A batch of a million events in one transaction would be repeated from its beginning after a crash,
+and would hold back vacuum while it lasts. So the batch is opened in a transaction of its own. Then
+each part is handled in a transaction that finishes the part. A part was read before its transaction
+began. So the transaction finishes it only if the position is still the one that it was read at:
+else another session has handled some of its events. So does a worker that lost its batch: finishing
+is refused, and the transaction is rolled back (G5).
 """
 
 from __future__ import annotations
@@ -12,13 +19,19 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from psycopg.errors import ReadOnlySqlTransaction
+from psycopg.errors import (
+    InvalidSavepointSpecification,
+    NoActiveSqlTransaction,
+    ReadOnlySqlTransaction,
+)
 
-from pgqpy.calls import consume
-from pgqpy.consumers._sync import savepoint
+from pgqpy.calls import Call, consume
+from pgqpy.consumers import waiting
+from pgqpy.consumers._sync.batch import PartReader
 from pgqpy.consumers._sync.handler_connection import check_open, ended
 from pgqpy.consumers._sync.loop import Loop
-from pgqpy.consumers.connection_errors import (
+from pgqpy.consumers._sync.plain import OPEN_SETTINGS, PlainLoop
+from pgqpy.consumers.connections import (
     is_collision,
     is_loss,
     is_transaction_ended,
@@ -33,15 +46,124 @@ from pgqpy.errors import BatchLost, NotFound
 from pgqpy.texts import describe
 
 if TYPE_CHECKING:
-    from pgqpy.calls import Call
+    from collections.abc import Callable
+
     from pgqpy.consumers._sync.batch import OpenBatch
+    from pgqpy.consumers._sync.session import Session
+    from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.records import Batch, Event
 
-logger = logging.getLogger("pgqpy.consumers")
 
 COLLISION_BASE = 0.01  # seconds
 COLLISION_MAX = 5.0  # seconds
 MANY_COLLISIONS = 5  # in a row; more are a warning
+
+
+def _flag(rows: list[tuple[Any, ...]]) -> bool:
+    return rows[0][0] in ("1", "on")
+
+
+def _nothing(_rows: list[tuple[Any, ...]]) -> None:
+    return None
+
+
+# The values of SETTINGS. Before PostgreSQL 17 there is no transaction_timeout, and set_config
+# would refuse the name.
+NO_TIMEOUTS = """
+    pg_catalog.set_config('lock_timeout', {}, true),
+    pg_catalog.set_config('statement_timeout', '0', true),
+    pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true),
+    case when pg_catalog.current_setting('transaction_timeout', true) is not null
+         then pg_catalog.set_config('transaction_timeout', '0', true) end"""
+IS_SAME = """
+    select pg_catalog.current_setting('pgqpy.transaction', true),
+           pg_catalog.set_config('role', %s, true),""" + NO_TIMEOUTS.format("%s")
+
+# The session's own lock_timeout is for our statements.
+NO_LOCK_TIMEOUT = Call(
+    "set_config", "select pg_catalog.set_config('lock_timeout', '0', true)", (), _nothing
+)
+
+# Outside a transaction: whether a new one would be read only, as on a standby.
+READ_ONLY = Call(
+    "current_setting", "select pg_catalog.current_setting('transaction_read_only')", (), _flag
+)
+
+
+def mark_transaction_call(role: str) -> Call[None]:
+    """Set the consumer's role, and the mark that `same_transaction_call` looks for.
+
+    The mark is a setting that ends with the transaction.
+    """
+    query = """
+        select pg_catalog.set_config('pgqpy.transaction', '1', true),
+               pg_catalog.set_config('role', %s, true)"""
+    return Call("set_config", query, (role,), _nothing)
+
+
+def same_transaction_call(role: str, lock_timeout: str) -> Call[bool]:
+    """Ask whether this is the marked transaction; reset role and timeouts.
+
+    Calls of our own follow, with this limit for a wait for a lock.
+
+    A handler may have ended the transaction, even begun another one. It may have set a role for
+    its tenant, or a timeout that suits its own statements.
+    """
+    return Call("current_setting", IS_SAME, (role, lock_timeout), _flag)
+
+
+# A deferred constraint fails at COMMIT, when the event that broke it is unknown. So constraints
+# are checked after each event; the rollback to the inner savepoint makes them deferred again.
+# "set transaction read write" is refused in a savepoint if the handler made it read only.
+# Nothing is prepared: the server skips statements behind one that fails, and psycopg would take
+# them for prepared.
+CHECK_AND_RELEASE = tuple(
+    Call("savepoint", statement, (), _nothing, prepare=False)
+    for statement in (
+        "select" + NO_TIMEOUTS.format("'0'"),
+        "set transaction read write",
+        "savepoint pgqpy_check",
+        "set constraints all immediate",
+        "rollback to savepoint pgqpy_check",
+        "release savepoint pgqpy_event",
+    )
+)
+UNDO = tuple(
+    Call("savepoint", statement, (), _nothing, prepare=False)
+    for statement in ("rollback to savepoint pgqpy_event", "release savepoint pgqpy_event")
+)
+
+
+def call_handler(
+    session: Session, handler: Callable[..., Any], event: Event
+) -> BaseException | None:
+    """Call the handler in a savepoint; if it fails, undo what it did and return its exception.
+
+    What concerns the whole transaction (a collision, its end, a lost connection) is raised.
+    """
+    connection = session.connection
+    connection.execute("savepoint pgqpy_event")
+    try:
+        with connection.lent() as lent:
+            check_result(handler(event, lent))
+        check_open(connection)
+        session.runner.run_all(*CHECK_AND_RELEASE)
+    except HANDLER_ERRORS as error:
+        raise_if_cancelled(error)
+        collided = connection.collided(error)
+        if session.lost or collided or is_transaction_ended(error):
+            raise HandlerFailed(error, collided=collided) from error
+        _undo(session)
+        return error
+    return None
+
+
+def _undo(session: Session) -> None:
+    try:
+        session.runner.run_all(*UNDO)
+        session.runner.forget_prepared()  # the handler may have had a pipeline of its own
+    except (InvalidSavepointSpecification, NoActiveSqlTransaction) as error:
+        raise HandlerFailed(transaction_ended()) from error
 
 
 class TransactionalLoop(Loop):
@@ -105,8 +227,8 @@ class TransactionalLoop(Loop):
 
     def open(self) -> OpenBatch | None:
         """Open the next batch in the transaction; None if there is none."""
-        mark = savepoint.mark_transaction_call(self.session.role)
-        _, self.info = self.open_next(mark, after=savepoint.NO_LOCK_TIMEOUT)
+        mark = mark_transaction_call(self.session.role)
+        _, self.info = self.open_next(mark, after=NO_LOCK_TIMEOUT)
         return None if self.info is None else self.make_batch(self.info)
 
     def make_batch(self, info: Batch, part: list[Event] | None = None) -> OpenBatch:
@@ -178,8 +300,8 @@ class TransactionalLoop(Loop):
         while: handlers may wait for locks as long as they like, but a consumer that waits hears no
         `stop`.
         """
-        same = savepoint.same_transaction_call(self.session.role, self.session.lock_timeout)
-        is_same, *results, _ = self.send(same, *wanted, savepoint.NO_LOCK_TIMEOUT)
+        same = same_transaction_call(self.session.role, self.session.lock_timeout)
+        is_same, *results, _ = self.send(same, *wanted, NO_LOCK_TIMEOUT)
         if not is_same:
             raise transaction_ended()
         return results
@@ -199,7 +321,7 @@ class TransactionalLoop(Loop):
     def _with_savepoint(self, batch: OpenBatch, event: Event) -> None:
         error = self.losses.failure_of(event.id)
         if error is None:
-            error = savepoint.call_handler(self.session, self.process_event, event)
+            error = call_handler(self.session, self.process_event, event)
         if error is None:
             return
         if self.wants_stop(error):
@@ -247,7 +369,7 @@ class TransactionalLoop(Loop):
             return HandlerFailed(error)
         if self.info is None or not isinstance(error, ReadOnlySqlTransaction):
             return error
-        failover = self.session.runner.run(savepoint.READ_ONLY)
+        failover = self.session.runner.run(READ_ONLY)
         return error if failover else HandlerFailed(error)
 
     def _pause(self) -> None:
@@ -255,3 +377,95 @@ class TransactionalLoop(Loop):
         delay = backoff(self._collisions, base=COLLISION_BASE, maximum=COLLISION_MAX)
         self._collisions += 1
         self.stop.wait(delay)
+
+
+class TransactionalParts(TransactionalLoop):
+    """One transaction a part: the handlers, finish_part or finish_batch, COMMIT."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.open_settings = OPEN_SETTINGS if self.by_event else ()
+        self._reader: PartReader | None = None
+        self._events_of_part: list[Event] = []
+        self._finished = False  # the part that was read last
+        self._position: int | None = None  # at which it was read
+        self._beat_at = 0.0  # of life, by finishing the part: waiting.boottime()
+
+    def run(self) -> None:
+        """Work until `stop`; the part at hand is then rolled back unless all of it was handled."""
+        try:
+            super().run()
+        finally:
+            self._close_reader()
+
+    def before_transaction(self) -> bool:
+        """Read the next part, of the open batch or of the next one; False if there is none."""
+        if self._reader is not None and (
+            self._reader.last or not self._finished or self._reader.size != self.careful.part_size
+        ):
+            self._close_reader()
+        if self._reader is None:
+            _, info = self.open_next()
+            if info is None:
+                return False
+            self._position = self.session.runner.run(consume.position(info))
+            size = self.careful.part_size or 1  # a worker learns it with the batch that it takes
+            self._reader = PartReader(self.session, info, size)
+        self.info = self._reader.info
+        self._finished = False
+        self._events_of_part = self._reader.next()
+        return self.ends_confirmed(self.info, self._events_of_part)
+
+    def open(self) -> OpenBatch | None:
+        """Return the part that was read."""
+        if self.info is None:
+            return None
+        mark = mark_transaction_call(self.session.role)
+        self.send(mark, NO_LOCK_TIMEOUT)
+        return self.make_batch(self.info, self._events_of_part)
+
+    def handle(self, batch: OpenBatch) -> bool:
+        """Call the handler for a part, or make its one event dead."""
+        return self.give_up(batch, self._events_of_part) or super().handle(batch)
+
+    def finish_calls(self, batch: OpenBatch) -> list[Call[bool]]:
+        """Return the calls that finish the part, and the batch after its last part."""
+        whole = super().finish_calls(batch)
+        if not self._events_of_part:
+            return whole  # the batch has no event
+        up_to = self._events_of_part[-1].id
+        self._beat_at = waiting.boottime()
+        part = batch.finish_part(up_to, position=self._position)
+        return [part, *whole] if self._at_end else [part]
+
+    def batch_finished(self, *, whole: bool = True) -> None:
+        """Count the part. If that widens the parts, the position moves: read the rest anew."""
+        self._finished = True
+        self.held.part_finished(self._beat_at)
+        self._position = None if self._position is None else self._position + 1
+        widened = self.careful.widened
+        super().batch_finished(whole=whole and self._at_end)
+        if self.careful.widened > widened:
+            self._close_reader()
+
+    @property
+    def _at_end(self) -> bool:
+        """Whether the part at hand is the last one of its batch."""
+        return self._reader is not None and self._reader.last
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+def kind_of_loop(
+    consumer: BaseConsumer, session: Session
+) -> type[PlainLoop | TransactionalLoop]:
+    """Return the class of the loop for the consumer; the extension pgq has no parts."""
+    if not consumer.is_transactional:
+        return PlainLoop
+    return TransactionalLoop if session.extension else TransactionalParts
+
+
+logger = logging.getLogger("pgqpy.consumers")

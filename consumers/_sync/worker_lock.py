@@ -33,7 +33,7 @@ class WorkerLock(RunningLock):
     So a restarted process takes the number of one that has died, and gets its batch first; restarts
     add no subconsumers. The lock of the consumer itself is held too, shared by all workers: it
     keeps out a process whose class is not shared. The lock of the run shows that its process has
-    not died, even if another one took its batch over for want of a sign of life.
+    not died, even if another one took its batch over for want of a heartbeat.
     """
 
     def __init__(self, queue: str, name: str) -> None:

@@ -14,7 +14,7 @@ from pgqpy import browse
 from pgqpy.calls import read
 from pgqpy.cli.output import say
 from pgqpy.client.listening import channel
-from pgqpy.consumers.connection_errors import is_loss
+from pgqpy.consumers.connections import is_loss
 from pgqpy.texts import describe
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from pgqpy.otel.spans import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pgqpy.consumers.tracing import TracedBatch
+    from pgqpy.consumers.measures import TracedBatch
     from pgqpy.otel.spans import Context, Span, SpanContext, Tracer, TracerProvider
     from pgqpy.records import Batch, Event
 

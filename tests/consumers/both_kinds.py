@@ -18,7 +18,7 @@ import threading
 import psycopg
 
 import pgqpy
-from pgqpy.consumers import Consumer, unclean_ends
+from pgqpy.consumers import Consumer, crash
 
 QUEUE, NAME = "orders", "billing"
 MOST_DEATHS = 40
@@ -60,7 +60,7 @@ def while_open():
 
 def work():
     """Run a worker until everything is finished."""
-    unclean_ends.MAX_ATTEMPTS = int(sys.argv[3])
+    crash.MAX_ATTEMPTS = int(sys.argv[3])
     consumer = Worker(sys.argv[1])
 
     def watch():

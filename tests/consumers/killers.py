@@ -21,7 +21,7 @@ from typing import Any
 
 import psycopg
 
-from pgqpy.consumers import AsyncConsumer, Consumer, handler_watch, unclean_ends
+from pgqpy.consumers import AsyncConsumer, Consumer, crash, handler_watch
 
 QUEUE, NAME = "orders", "billing"
 MOST_RUNS = 40
@@ -136,7 +136,7 @@ def run():
     """Run one consumer to its end."""
     logging.basicConfig(level=logging.INFO)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    handler_watch.GRACE, unclean_ends.MAX_ATTEMPTS = GRACE, 4
+    handler_watch.GRACE, crash.MAX_ATTEMPTS = GRACE, 4
     settings = {**SETTINGS, **SHAPES[sys.argv[2]]}
     kinds: dict[str, Any] = {
         "asyncio": Async,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pgqpy.consumers import Consumer
-from pgqpy.consumers.holder import new_holder
+from pgqpy.consumers.crash import new_holder
 from tests.consumers.harness import CONSUMER, END, QUEUE, Running, in_transactions
 from tests.support.waiting import eventually
 
@@ -236,7 +236,7 @@ def test_a_handler_that_ends_the_process_leaves_its_token(queue, make, attempt, 
     assert attempt()[0] is not None
 
 
-def test_a_lost_connection_is_no_unclean_end(queue, client, make, attempt):
+def test_a_lost_connection_is_no_crash(queue, client, make, attempt):
     seen: list[Any] = []
 
     def handler(event):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pgqpy.consumers import Consumer
-from pgqpy.consumers.batch_limits import MAX_INTERVAL, BatchLimits
+from pgqpy.consumers.parts import MAX_INTERVAL, BatchLimits
 from pgqpy.records import Batch
 
 if TYPE_CHECKING:

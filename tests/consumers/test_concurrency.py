@@ -10,7 +10,7 @@ import pytest
 
 from pgqpy import calls
 from pgqpy.consumers import AsyncConsumer, Consumer, Retry
-from pgqpy.consumers.window import EventWindow
+from pgqpy.consumers.workers import EventWindow
 from pgqpy.records import Event
 from tests.consumers.harness import CONSUMER, END, QUEUE, Running
 from tests.consumers.play import TIMEOUT, Play

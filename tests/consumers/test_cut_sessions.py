@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from pgqpy.consumers import AsyncConsumer, Consumer, holder, unclean_ends
+from pgqpy.consumers import AsyncConsumer, Consumer, crash
 from tests.consumers.harness import CONSUMER, END, QUEUE, private
 from tests.consumers.workers import taken
 from tests.support.waiting import eventually
 
 SHAPES = [{}, {"transactional": True}, {"transactional": True, "part_size": 5}]
-HOST = holder.new_holder().rpartition(":")[0].rpartition(":")[0]
-HERE = holder.new_holder().rpartition(":")[2]
+HOST = crash.new_holder().rpartition(":")[0].rpartition(":")[0]
+HERE = crash.new_holder().rpartition(":")[2]
 COUNT = "update pgq.position set pos_part = 1, pos_tries = %s, pos_died = %s where pos_batch > 0"
 COUNTED = "select pos_tries from pgq.current_position where pos_batch > 0"
 WAITS = "may have lost its connection only"
@@ -71,9 +71,9 @@ def cut(queue, connection, call):
 @pytest.fixture
 def start(make, monkeypatch):
     """Start a worker that gives up after the first end at one event; return what it handles."""
-    monkeypatch.setattr(unclean_ends, "GRACE", LONG)
-    monkeypatch.setattr(unclean_ends, "LOOK", 0.01)
-    monkeypatch.setattr(unclean_ends, "MAX_ATTEMPTS", 4)
+    monkeypatch.setattr(crash, "GRACE", LONG)
+    monkeypatch.setattr(crash, "POLL_INTERVAL", 0.01)
+    monkeypatch.setattr(crash, "MAX_ATTEMPTS", 4)
 
     def run(**settings):
         seen = []
@@ -109,7 +109,7 @@ def test_an_event_whose_worker_stays_away_is_dead_at_last(
     start, cut, connection, client, log, monkeypatch, settings
 ):
     cut("elsewhere:1:x")
-    monkeypatch.setattr(unclean_ends, "GRACE", 0.1)
+    monkeypatch.setattr(crash, "GRACE", 0.1)
     _, seen = start(**settings)
     eventually(lambda: seen == ["b", "c"] and not taken(connection))
     assert [event.ev_data for event in client.get_dead_events(QUEUE, CONSUMER)] == ["a"]
@@ -175,7 +175,7 @@ def test_a_batch_that_is_lost_in_the_wait_is_left(start, cut, connection, client
     ],
 )
 def test_only_a_process_of_this_host_is_known_to_have_ended(token, gone):
-    assert holder.is_gone(token) is gone
+    assert crash.is_gone(token) is gone
 
 
 class Cut:

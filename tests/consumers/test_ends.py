@@ -10,7 +10,7 @@ import pytest
 from psycopg import sql
 
 from pgqpy.client import connect_as_tool
-from pgqpy.consumers.late_end import LateEnd
+from pgqpy.consumers.crash import RunEnd
 from tests.consumers.harness import CONSUMER, END, QUEUE
 from tests.support.waiting import eventually
 
@@ -65,7 +65,7 @@ def outage(server: Server, connection, monkeypatch) -> Iterator[Outage]:
                 outage.failures += 1
                 raise
 
-        monkeypatch.setattr("pgqpy.consumers.late_end.connect_as_tool", counted)
+        monkeypatch.setattr("pgqpy.consumers.crash.connect_as_tool", counted)
         yield outage
         outage.end()
 
@@ -104,7 +104,7 @@ def test_a_stop_while_the_database_is_away_is_told_when_it_is_back(
     assert "could not tell" not in log.text
     make.start(handler(list, transactional=transactional), **settings)
     eventually(lambda: queue.pending() == 0)
-    assert "unclean end" not in log.text
+    assert "crash" not in log.text
 
 
 def test_five_such_stops_leave_the_event_alive(queue, client, make, outage):
@@ -157,7 +157,7 @@ def test_an_end_that_an_event_may_have_caused_is_not_told(queue, make, connectio
 
 
 def test_a_run_that_cannot_tell_its_end_says_so(queue, make, connection, outage, log, monkeypatch):
-    monkeypatch.setattr(LateEnd, "timeout", 0.5)  # seconds
+    monkeypatch.setattr(RunEnd, "timeout", 0.5)  # seconds
 
     def act():
         outage.begin()
@@ -174,16 +174,16 @@ def test_a_run_that_cannot_tell_its_end_says_so(queue, make, connection, outage,
 TELLING = """
 import sys
 from pgqpy.consumers import AsyncConsumer, Consumer
-from pgqpy.consumers.late_end import LateEnd
+from pgqpy.consumers.crash import RunEnd
 
-LateEnd.timeout = 600
-start = LateEnd.start
+RunEnd.timeout = 600
+start = RunEnd.start
 
 def noted_start(self):
     start(self)
     print("telling", flush=True)
 
-LateEnd.start = noted_start
+RunEnd.start = noted_start
 
 class Idle({base}):
     queue, name = "orders", "billing"

@@ -14,10 +14,10 @@ import logging, os, re, signal, threading
 from types import SimpleNamespace
 from pgqpy.consumers import handler_watch
 from pgqpy.consumers.handler_watch import HandlerWatch
-from pgqpy.consumers.hang_timer import timer
+from pgqpy.consumers.handler_watch import timer
 from tests.support.waiting import eventually
 
-handler_watch.GRACE, handler_watch.LOOK = 1.0, 0.01
+handler_watch.GRACE, handler_watch.POLL_INTERVAL = 1.0, 0.01
 logging.basicConfig()
 consumer = SimpleNamespace(name="billing", queue="orders")
 """

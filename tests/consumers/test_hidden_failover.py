@@ -92,7 +92,7 @@ def test_worker_that_makes_its_parts_larger_keeps_its_batch(queue, make, connect
         make.start(lambda event: done.append(event.data), **chosen)
         eventually(lambda: len(done) >= len(EVENTS) and not taken(connection))
     assert done == EVENTS
-    assert "no unclean end since" in log.text
+    assert "no crash since" in log.text
     assert "is not ours any more" not in log.text
 
 

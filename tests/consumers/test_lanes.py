@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgqpy import calls
-from pgqpy.consumers import unclean_ends
+from pgqpy.consumers import crash
 from pgqpy.errors import ConsumerNotFound
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker
 from tests.consumers.lanes import KEYS, LANES, in_order, insert, lanes, works
@@ -169,7 +169,7 @@ def test_an_event_that_killed_its_runs_too_often_is_dead(
     queue, make, connection, client, log, transactional, part_size, monkeypatch
 ):
     """A run that has died left the batch in parts of one event."""
-    monkeypatch.setattr(unclean_ends, "GRACE", 0)
+    monkeypatch.setattr(crash, "GRACE", 0)
     queue.client.call(calls.lanes.set_lanes(QUEUE, CONSUMER, 1, "extra1"))
     queue.insert("a", "b", "c")
     connection.execute("select pgq.take_lane(%s, %s, 'dead')", [QUEUE, CONSUMER])
@@ -185,7 +185,7 @@ def test_an_event_that_killed_its_runs_too_often_is_dead(
     eventually(lambda: not taken(connection))
     assert seen == ["b", "c"]
     assert [event.ev_data for event in client.get_dead_events(QUEUE, CONSUMER)] == ["a"]
-    assert "had an unclean end, for the 2. time at the same event" in log.text
+    assert "crashed, for the 2. time at the same event" in log.text
     queue.insert("d")
     eventually(lambda: seen == ["b", "c", "d"])
 
@@ -211,7 +211,7 @@ def test_a_run_that_stops_releases_its_lane_at_once(queue, make, connection, log
     make.start(note, **LANES | {"lanes": 1}, dead_interval=3600, **settings)
     eventually(lambda: seen[-1] == "c" and not taken(connection))
     assert f"consumer {CONSUMER} of queue {QUEUE} stops" in log.text
-    assert "unclean end" not in log.text
+    assert "crash" not in log.text
     assert "could not tell" not in log.text
 
 

@@ -1,4 +1,4 @@
-"""Unclean ends of runs with lanes: sessions that were cut live, and lanes that end meanwhile."""
+"""Crashes of runs with lanes: sessions that were cut live, and lanes that end meanwhile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from pgqpy import calls
 from pgqpy.calls import consume
-from pgqpy.consumers import unclean_ends
+from pgqpy.consumers import crash
 from tests.consumers.harness import CONSUMER, QUEUE, patched
 from tests.consumers.lanes import LANES
 from tests.consumers.test_cut_sessions import COUNT, COUNTED, HERE, HOST, LONG, SHAPES, WAITS
@@ -31,11 +31,11 @@ def start(make, queue, client, connection, call, monkeypatch):
 
     It gives up after the first end at one event.
     """
-    monkeypatch.setattr(unclean_ends, "LOOK", 0.01)
+    monkeypatch.setattr(crash, "POLL_INTERVAL", 0.01)
 
     def starter(*tokens, grace=LONG, **settings):
-        monkeypatch.setattr(unclean_ends, "MAX_ATTEMPTS", 4)
-        monkeypatch.setattr(unclean_ends, "GRACE", grace)
+        monkeypatch.setattr(crash, "MAX_ATTEMPTS", 4)
+        monkeypatch.setattr(crash, "GRACE", grace)
         client.call(calls.lanes.set_lanes(QUEUE, CONSUMER, 1, "extra1"))
         queue.insert("a", "b", "c")
         assert call(tokens[0]) is not None

@@ -91,5 +91,5 @@ def test_a_run_that_stops_releases_its_lane(queue, make, connection, log):
     running.join()
     make.start(lambda event: seen.append(event.data), **ONE)
     eventually(lambda: seen[-1] == "b" and not taken(connection))
-    assert "unclean end" not in log.text
+    assert "crash" not in log.text
     assert "could not tell" not in log.text

@@ -71,7 +71,7 @@ def test_the_lane_of_a_killed_process_goes_on_at_another_one(
     datas += insert(queue, [2], ["a", "b"])
     victim.kill()
     eventually(lambda: effects() == datas)
-    assert "had an unclean end" in log.text
+    assert "crashed" in log.text
 
 
 def test_processes_that_are_killed_again_and_again_keep_the_order(
@@ -106,7 +106,7 @@ def test_sigterm_gives_the_lane_free_at_once(process, threads, queue, gate, effe
     assert effects() == datas[:1]
     threads.start(note, **ONE, transactional=True, dead_interval=3600)
     eventually(lambda: effects() == [*datas[:1], *datas], 10)
-    assert "unclean end" not in log.text
+    assert "crash" not in log.text
 
 
 @pytest.mark.parametrize("lease", [None, 3600])

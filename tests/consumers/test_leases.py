@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import psycopg
 import pytest
 
-from pgqpy.consumers import unclean_ends
+from pgqpy.consumers import crash
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker, private
 from tests.consumers.workers import ENDED, runs, taken
 from tests.support import poolers
@@ -164,7 +164,7 @@ def test_a_worker_that_stops_gives_its_batch_back(queue, make, connection, log, 
 
     make.start(note, **settings(**chosen))
     eventually(lambda: seen[-1] == "b" and not taken(connection))
-    assert "unclean end" not in log.text
+    assert "crash" not in log.text
     assert "could not tell" not in log.text
 
 
@@ -210,7 +210,7 @@ def test_an_event_that_killed_its_workers_too_often_is_dead(
     queue, make, connection, client, monkeypatch
 ):
     """A run that has died left the batch in parts of one event."""
-    monkeypatch.setattr(unclean_ends, "GRACE", 0)
+    monkeypatch.setattr(crash, "GRACE", 0)
     queue.insert("a", "b", "c")
     take = "select pgq.take_part(%s, %s, null, 'dead', '1 hour')"
     connection.execute(take, [QUEUE, CONSUMER])

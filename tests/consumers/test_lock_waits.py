@@ -6,8 +6,8 @@ import pytest
 from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
-from pgqpy.consumers import own_calls
-from pgqpy.consumers.late_end import LateEnd
+from pgqpy.consumers import session_watch
+from pgqpy.consumers.crash import RunEnd
 from tests.consumers.harness import CONSUMER, END, NOTE, QUEUE
 from tests.support.waiting import eventually
 
@@ -25,7 +25,7 @@ def test_a_lock_of_another_session_is_told_and_does_not_keep_it_from_stopping(
 ):
     kind = "async" if make.asynchronous else "sync"
     monkeypatch.setattr(f"pgqpy.consumers._{kind}.consumer.LOCK_TIMEOUT", "50ms")
-    monkeypatch.setattr(LateEnd, "timeout", 0.5)  # seconds
+    monkeypatch.setattr(RunEnd, "timeout", 0.5)  # seconds
     seen = []
 
     def plain(event):
@@ -66,7 +66,7 @@ def test_a_lock_that_keeps_a_consumer_from_reading_its_batch_is_an_outage(
 ):
     kind = "async" if make.asynchronous else "sync"
     monkeypatch.setattr(f"pgqpy.consumers._{kind}.consumer.LOCK_TIMEOUT", "50ms")
-    monkeypatch.setattr(own_calls, "SLOW_READ", 0.1)
+    monkeypatch.setattr(session_watch, "SLOW_READ", 0.1)
     seen = []
 
     def note(event):

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from pgqpy.consumers import handler_times
-from pgqpy.consumers.handler_times import MOST, HandlerTimes, InsertTimes
-from pgqpy.consumers.histogram import Histogram
+from pgqpy.consumers import measures
+from pgqpy.consumers.measures import MOST, HandlerTimes, Histogram, InsertTimes
 from pgqpy.consumers.metrics import expose_metrics
 from pgqpy.records import Event
 from tests.consumers.harness import CONSUMER, QUEUE, private
@@ -188,7 +187,7 @@ def test_the_times_of_a_large_batch_take_bounded_memory_and_lose_no_event(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = datetime.now(timezone.utc)
-    monkeypatch.setattr(handler_times, "time", SimpleNamespace(time=now.timestamp))
+    monkeypatch.setattr(measures, "time", SimpleNamespace(time=now.timestamp))
     inserted, ages = InsertTimes(), HandlerTimes().ages
     for number in range(30):
         step = [now - timedelta(milliseconds=number * 1000 + k) for k in range(1000)]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pgqpy.consumers import AsyncConsumer, Consumer
-from pgqpy.consumers.fixed_settings import FIXED
+from pgqpy.consumers.settings import FIXED
 from pgqpy.errors import ConsumerRunning
 from tests.consumers.harness import CONSUMER, END, QUEUE, Queue, private, short_grace
 from tests.support.waiting import eventually

@@ -10,7 +10,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import pgqpy
-from pgqpy.consumers.late_end import LateEnd
+from pgqpy.consumers.crash import RunEnd
 from pgqpy.errors import ConnectionFailed, ConsumerNotFound, SchemaMissing, SchemaRefused
 from tests.consumers.harness import CONSUMER, END, QUEUE, SESSIONS, Maker, Queue, installed, private
 from tests.support.crash import kill_server
@@ -218,7 +218,7 @@ def test_what_the_dsn_says_goes_before_our_defaults(queue, make, log):
 
 
 def test_stop_while_the_server_is_down_ends_run(own_server, asynchronous, log, monkeypatch):
-    monkeypatch.setattr(LateEnd, "timeout", 0.5)  # seconds
+    monkeypatch.setattr(RunEnd, "timeout", 0.5)  # seconds
     dsn = installed(own_server)
     with pgqpy.connect(dsn) as client:
         Queue(client)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pgqpy.consumers import Consumer, pace
+from pgqpy.consumers import Consumer, parts
 from tests.consumers.harness import END, private
 from tests.support.waiting import eventually
 
@@ -25,7 +25,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=clock.monotonic))
+    monkeypatch.setattr(parts, "time", SimpleNamespace(monotonic=clock.monotonic))
     return clock
 
 
@@ -91,4 +91,4 @@ def test_a_worker_begins_with_an_event_for_each_handler_and_batches_begin_large(
             """Do nothing."""
 
     consumers = Events(), Events(concurrency=3), Batches(part_size=500)
-    assert [pace.Pace(consumer).wanted for consumer in consumers] == [1, 3, 500]
+    assert [parts.Pace(consumer).wanted for consumer in consumers] == [1, 3, 500]

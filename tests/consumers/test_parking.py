@@ -9,7 +9,7 @@ import pytest
 from psycopg import sql
 
 from pgqpy.consumers import Consumer, Retry
-from pgqpy.consumers.parked_keys import LONGEST, key_text
+from pgqpy.consumers.handlers import LONGEST, key_text
 from tests.consumers.harness import CONSUMER, END, NOTE, Maker
 from tests.consumers.keyed import Unlucky, insert_keyed, park_now, parked
 from tests.support.waiting import eventually

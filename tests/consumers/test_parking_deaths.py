@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgqpy.consumers import unclean_ends
+from pgqpy.consumers import crash
 from pgqpy.consumers._sync.handler_connection import HandlerConnection
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker
 from tests.consumers.keyed import insert_keyed, parked
@@ -69,7 +69,7 @@ def deaths(request, dsn, connection, monkeypatch):
         return original(self, gen, *args, **kwargs)
 
     monkeypatch.setattr(HandlerConnection, "wait", wait)
-    monkeypatch.setattr(unclean_ends, "MAX_ATTEMPTS", 99)
+    monkeypatch.setattr(crash, "MAX_ATTEMPTS", 99)
     yield found
     found.maker.close()
 

@@ -13,7 +13,7 @@ import pytest
 
 from pgqpy.calls.consume import finish_batch
 from pgqpy.calls.parked import MOST_TAKEN, event_park, take_parked
-from pgqpy.consumers import unclean_ends
+from pgqpy.consumers import crash
 from pgqpy.records import Failure
 from tests.consumers.harness import CONSUMER, NOTE
 from tests.consumers.keyed import insert_keyed, park_now, parked
@@ -115,7 +115,7 @@ def die():
 def test_parked_events_are_all_handled_in_order_whenever_the_run_dies(
     queue, make, effects, handler, connection, monkeypatch
 ):
-    monkeypatch.setattr(unclean_ends, "MAX_ATTEMPTS", 99)
+    monkeypatch.setattr(crash, "MAX_ATTEMPTS", 99)
     for left in (3, 12, 2, 5, 1):  # parts of 1,000 events, of 30, and of one
         with pytest.raises(SystemExit):
             handler.begin(make, die, left).join()

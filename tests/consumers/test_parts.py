@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgqpy.consumers import Consumer, unclean_ends
+from pgqpy.consumers import Consumer, crash
 from pgqpy.consumers._sync.handler_connection import HandlerConnection
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker, Running
 from tests.support.waiting import eventually
@@ -152,7 +152,7 @@ def test_a_consumer_that_dies_before_any_statement_repeats_no_effect(
         yield NOTE, [event.data]
 
     maker = Maker(dsn, asynchronous=False)
-    monkeypatch.setattr(unclean_ends, "MAX_ATTEMPTS", 99)
+    monkeypatch.setattr(crash, "MAX_ATTEMPTS", 99)
     settings = {"transactional": True, **settings}
     expected = []
     for number in range(first, first + 30):

@@ -10,8 +10,7 @@ from enum import Enum
 import pytest
 
 from pgqpy.consumers import AsyncConsumer, Consumer, ConsumerSettings, TransactionalConsumer
-from pgqpy.consumers.fixed_settings import fix, unfix
-from pgqpy.consumers.settings import GONE, SETTINGS
+from pgqpy.consumers.settings import GONE, SETTINGS, fix, unfix
 
 
 class Whole(Consumer):

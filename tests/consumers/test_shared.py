@@ -6,7 +6,7 @@ import pytest
 
 from pgqpy.client._async.reading import AsyncEventReader
 from pgqpy.client._sync.reading import EventReader
-from pgqpy.consumers import unclean_ends
+from pgqpy.consumers import crash
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS
 from tests.consumers.workers import AGE, count_statements, runs, taken, workers
 from tests.support.gates import wait_until_blocked
@@ -131,7 +131,7 @@ def test_a_batch_of_a_worker_that_stops_goes_on_with_another(
 
     make.start(note, shared=True, **settings)
     eventually(lambda: seen[-1] == "b" and not taken(connection))
-    assert "unclean end" not in log.text
+    assert "crash" not in log.text
 
 
 @pytest.mark.parametrize("part_size", [10_000, 100])
@@ -140,7 +140,7 @@ def test_an_event_that_killed_its_workers_too_often_is_dead(
     queue, make, connection, client, log, transactional, part_size, monkeypatch
 ):
     """A run that has died left the batch in parts of one event."""
-    monkeypatch.setattr(unclean_ends, "GRACE", 0)
+    monkeypatch.setattr(crash, "GRACE", 0)
     connection.execute("select pgq.register_subconsumer(%s, %s, 'x')", [QUEUE, CONSUMER])
     queue.insert("a", "b", "c")
     connection.execute("select pgq.take_part(%s, %s, 'x', 'dead')", [QUEUE, CONSUMER])
@@ -156,7 +156,7 @@ def test_an_event_that_killed_its_workers_too_often_is_dead(
     assert seen == ["b", "c"]
     (dead,) = client.get_dead_events(QUEUE, CONSUMER)
     assert dead.ev_data == "a"
-    assert "had an unclean end, for the 2. time at the same event" in log.text
+    assert "crashed, for the 2. time at the same event" in log.text
     queue.insert("d")
     eventually(lambda: seen == ["b", "c", "d"])
     assert log.text.count("comes from a worker") == 1
@@ -188,7 +188,7 @@ def test_a_worker_whose_batch_was_taken_over_changes_nothing(
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-def test_a_worker_whose_handler_takes_long_gives_signs_of_life(
+def test_a_worker_whose_handler_takes_long_sends_heartbeats(
     queue, make, effects, gate, waiting_handler, connection, transactional
 ):
     make.start(
@@ -206,7 +206,7 @@ def test_a_worker_whose_handler_takes_long_gives_signs_of_life(
 
 
 @pytest.mark.parametrize("settings", [{}, {"transactional": True, "part_size": 5}])
-def test_a_worker_whose_batch_takes_long_to_read_gives_signs_of_life(
+def test_a_worker_whose_batch_takes_long_to_read_sends_heartbeats(
     queue, make, connection, settings, monkeypatch
 ):
     seen = []

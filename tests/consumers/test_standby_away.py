@@ -10,7 +10,7 @@ import pytest
 
 import pgqpy
 from pgqpy import doctor
-from pgqpy.consumers import own_calls
+from pgqpy.consumers import session_watch
 from tests.consumers.harness import Maker, Queue, installed
 from tests.support.waiting import eventually
 
@@ -54,7 +54,7 @@ def test_consumers_and_doctor_tell_that_a_synchronous_standby_is_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     caplog.set_level(logging.INFO, "pgqpy.consumers")
-    monkeypatch.setattr(own_calls, "SLOW", 0.3)
+    monkeypatch.setattr(session_watch, "SLOW", 0.3)
     queue = Queue(pgqpy.Client(admin))
     maker = Maker(own_server.dsn(), asynchronous=asynchronous)
     seen: list[str] = []
@@ -86,7 +86,7 @@ def test_consumers_and_doctor_tell_that_a_synchronous_standby_is_away(
 
 
 def test_handlers_may_take_as_long_as_they_like(queue, make, gate, effects, monkeypatch) -> None:
-    monkeypatch.setattr(own_calls, "SLOW", 0.01)
+    monkeypatch.setattr(session_watch, "SLOW", 0.01)
 
     def wait(_event: Any, *_: Any) -> Iterator[tuple[str, None]]:
         yield gate.wait_sql, None

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pgqpy.consumers import clock
+from pgqpy.consumers import waiting
 from tests.consumers.harness import END, private
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-OURS = ("pgqpy-own-calls", "pgqpy-signs-of-life", "pgqpy-late-end")
+OURS = ("pgqpy-own-calls", "pgqpy-heartbeat", "pgqpy-run-end")
 
 
 @pytest.fixture
@@ -64,20 +64,20 @@ def test_a_consumer_stops_without_a_thread_that_tells_of_its_end(
     connection.execute(END)
     eventually(lambda: len(refused) >= 2)
     running.stop()
-    assert refused[-1] == "pgqpy-late-end"
+    assert refused[-1] == "pgqpy-run-end"
     assert "stops, but could not tell the server" in log.text
 
 
-def test_signs_of_life_go_on_after_one_that_had_no_thread(queue, make, log, refuse):
+def test_heartbeats_go_on_after_one_that_had_no_thread(queue, make, log, refuse):
     seen: list[str] = []
 
     def handler(event: Any) -> None:
         refused = refuse("Timer")
-        eventually(lambda: "no sign of life for batch" in log.text)
+        eventually(lambda: "no heartbeat for batch" in log.text)
         assert refused == ["Timer"]
-        held, now = private(running.consumer, "loop").held, clock.now()
+        held, now = private(running.consumer, "loop").held, waiting.boottime()
         refuse()
-        eventually(lambda: held.sign_at > now)
+        eventually(lambda: held.beat_at > now)
         seen.append(event.data)
 
     running = make.start(handler, shared=True, dead_interval=1)

@@ -237,7 +237,7 @@ def test_failures_in_a_large_batch_are_written_in_parts(queue, make, effects):
     assert len(queue.retry_delays()) == 25
 
 
-def test_parts_that_grow_after_unclean_ends_are_handled_once(queue, client, make, effects):
+def test_parts_that_grow_after_crashes_are_handled_once(queue, client, make, effects):
     """34 parts that went well make the parts larger, which moves the consumer's position."""
     numbers = [str(number) for number in range(40)]
     queue.insert(*numbers)

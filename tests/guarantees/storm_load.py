@@ -20,7 +20,7 @@ import psycopg
 
 from pgqpy.archive.run import ArchiveOptions, run_archive
 from pgqpy.archive.store import Store
-from pgqpy.consumers import Consumer, unclean_ends
+from pgqpy.consumers import Consumer, crash
 from pgqpy.errors import ConnectionFailed
 from tests.consumers.harness import private
 from tests.guarantees.workload import Effects, Log, Producer
@@ -149,5 +149,5 @@ def main(role: str, dsn: str, path: str) -> None:
 
 
 if __name__ == "__main__":
-    unclean_ends.MAX_ATTEMPTS = 1_000_000  # whoever kills from outside, does not mean an event
+    crash.MAX_ATTEMPTS = 1_000_000  # whoever kills from outside, does not mean an event
     main(*sys.argv[1:])

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from pgqpy.consumers import Consumer, unclean_ends
+from pgqpy.consumers import Consumer, crash
 from pgqpy.errors import ConnectionFailed
 from tests.consumers.harness import private
 from tests.guarantees.workload import Log
@@ -123,5 +123,5 @@ def main(*args: str) -> None:
 
 
 if __name__ == "__main__":
-    unclean_ends.MAX_ATTEMPTS = 1_000_000  # whoever kills from outside, does not mean an event
+    crash.MAX_ATTEMPTS = 1_000_000  # whoever kills from outside, does not mean an event
     main(*sys.argv[1:])

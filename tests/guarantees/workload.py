@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from pgqpy.consumers import Consumer, TransactionalConsumer, unclean_ends
+from pgqpy.consumers import Consumer, TransactionalConsumer, crash
 from tests.guarantees.sessions import ISOLATIONS, Session
 
 if TYPE_CHECKING:
@@ -157,5 +157,5 @@ def main(role: str, dsn: str, path: str) -> None:
 
 
 if __name__ == "__main__":
-    unclean_ends.MAX_ATTEMPTS = 1_000_000  # whoever kills from outside, does not mean an event
+    crash.MAX_ATTEMPTS = 1_000_000  # whoever kills from outside, does not mean an event
     main(*sys.argv[1:])

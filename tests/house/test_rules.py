@@ -17,13 +17,6 @@ SHORTEST = 40  # lines
 WIDEST = 100  # columns
 # Each with the reason why it is no part of a longer one.
 SHORT = {
-    "consumers/_async/ticker_check.py": "not merged into its caller yet",
-    "consumers/clock.py": "not merged into its caller yet",
-    "consumers/log.py": "not merged into its caller yet",
-    "consumers/parked_keys.py": "not merged into its caller yet",
-    "consumers/status.py": "not merged into its caller yet",
-    "consumers/threads.py": "not merged into its caller yet",
-    "consumers/unclean_ends.py": "not merged into its caller yet",
     "consumers/for_tools.py": "what spark and archive may see of the consumers",
     "pgqpy/archive/errors.py": "commands import it without pyarrow",
     "pgqpy/cli/consumer_lanes.py": "not merged into its caller yet",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pgqpy.consumers.connection_errors import TRANSACTION_ENDED
+from pgqpy.consumers.connections import TRANSACTION_ENDED
 from pgqpy.errors import InvalidEvent, PgqError, WrongTransaction
 from pgqpy.sqlstates import BY_SQLSTATE
 

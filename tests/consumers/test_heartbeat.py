@@ -1,4 +1,4 @@
-"""Signs of life of workers that get no second connection."""
+"""Heartbeats of workers that get no second connection."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from pgqpy.consumers import Consumer, clock, unclean_ends
-from pgqpy.consumers.signs_of_life import HeldBatch, SignsOfLife
+from pgqpy.consumers import Consumer, crash, waiting
+from pgqpy.consumers.heartbeat import Heartbeats, HeldBatch
 from tests.consumers.harness import CONSUMER, JOIN_TIMEOUT, Maker, private
 from tests.support import poolers
 from tests.support.waiting import eventually
@@ -101,7 +101,7 @@ def test_process_batch_asks_over_the_session_of_its_own_while_it_reads(
 
     def handle(event):
         held = private(running.consumer, "loop").held
-        seen.append((event.data, held.sign_at))
+        seen.append((event.data, held.beat_at))
         if event.data == "a":
             eventually(lambda: held.in_doubt)
 
@@ -172,7 +172,7 @@ def test_process_batch_learns_while_it_reads_that_its_batch_was_taken_over(
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-def test_a_worker_that_can_give_no_sign_of_life_has_an_outage(queue, lonely, log, transactional):
+def test_a_worker_that_can_give_no_heartbeat_has_an_outage(queue, lonely, log, transactional):
     seen: list[str] = []
 
     def handler(*_):
@@ -185,16 +185,16 @@ def test_a_worker_that_can_give_no_sign_of_life_has_an_outage(queue, lonely, log
     eventually(lambda: private(running.consumer, "worked"))
     queue.insert("a")
     queue.wait_until_finished()
-    assert "no sign of life for batch" in seen[0]
+    assert "no heartbeat for batch" in seen[0]
     assert "one more for each worker, raise dead_interval, or set a smaller part_size" in seen[0]
     eventually(lambda: running.consumer.outage() is None)
 
 
-def test_each_part_of_a_transactional_worker_is_a_sign_of_life(queue, lonely):
+def test_each_part_of_a_transactional_worker_is_a_heartbeat(queue, lonely):
     signs: list[float] = []
 
     def handler(event):
-        signs.append(private(running.consumer, "loop").held.sign_at)
+        signs.append(private(running.consumer, "loop").held.beat_at)
         if event.data == "a":
             eventually(running.consumer.outage)
         return ()
@@ -210,26 +210,26 @@ def test_each_part_of_a_transactional_worker_is_a_sign_of_life(queue, lonely):
 
 
 def held_by(**settings):
-    """Return what a worker with these settings holds: a batch, with a sign of life long ago."""
+    """Return what a worker with these settings holds: a batch, with a heartbeat long ago."""
     kind = type("Worker", (Consumer,), {"queue": "q", "name": "c", "process_event": print})
     held = HeldBatch(kind("", **settings))
-    held.take(1, clock.now())
-    held.sign_at = clock.now() - 1000
+    held.take(1, waiting.boottime())
+    held.beat_at = waiting.boottime() - 1000
     return held
 
 
-def test_only_a_worker_with_an_open_batch_owes_signs_of_life():
+def test_only_a_worker_with_an_open_batch_owes_heartbeats():
     held = held_by(shared=True)
     assert held.outage()
-    held.signed(clock.now(), is_open=False)
+    held.beat(waiting.boottime(), is_open=False)
     assert held.outage() is None
-    held.take(2, clock.now())
+    held.take(2, waiting.boottime())
     assert held.outage() is None
     assert held_by().outage() is None
 
 
-def test_a_finished_part_is_a_sign_of_life_but_extends_no_lease():
-    now = clock.now()
+def test_a_finished_part_is_a_heartbeat_but_extends_no_lease():
+    now = waiting.boottime()
     for settings, owes in (({}, False), ({"lease": 30}, True)):
         held = held_by(shared=True, **settings)
         held.part_finished(now)
@@ -247,7 +247,7 @@ def test_a_worker_asks_after_its_machine_was_suspended(monkeypatch):
 
 
 @pytest.mark.parametrize("mode", [{"shared": True}, {"lanes": 1, "key": "extra1"}])
-def test_an_event_is_not_dead_because_live_workers_gave_no_sign_of_life(
+def test_an_event_is_not_dead_because_live_workers_gave_no_heartbeat(
     queue, lonely, connection, client, log, mode, monkeypatch
 ):
     """Two workers have two connections: the second one takes the event over from the first."""
@@ -261,7 +261,7 @@ def test_an_event_is_not_dead_because_live_workers_gave_no_sign_of_life(
             connection.execute(COUNT)
         assert done.wait(JOIN_TIMEOUT)
 
-    monkeypatch.setattr(unclean_ends, "MAX_ATTEMPTS", 4)
+    monkeypatch.setattr(crash, "MAX_ATTEMPTS", 4)
     both = [lonely.start(handler, dead_interval=1, **mode) for _ in "12"]
     eventually(lambda: all(private(running.consumer, "worked") for running in both))
     queue.insert("a")
@@ -279,7 +279,7 @@ def test_the_time_of_the_look_is_that_of_the_first_sign(queue, make, connect, mo
     signs: list[float] = []
 
     def handler(_event):
-        signs.append(private(running.consumer, "loop").held.sign_at)
+        signs.append(private(running.consumer, "loop").held.beat_at)
         return ()
 
     running = make.start(handler, **mode)
@@ -296,6 +296,6 @@ def test_the_time_of_the_look_is_that_of_the_first_sign(queue, make, connect, mo
 def test_session_that_gives_signs_is_not_ended_while_it_is_idle(dsn, connection, make):
     name = connection.info.dbname
     connection.execute(f"alter database {name} set idle_session_timeout = '1s'".encode())
-    signs = SignsOfLife(make.consumer(lambda event: None, shared=True), dsn, lambda: None)
+    signs = Heartbeats(make.consumer(lambda event: None, shared=True), dsn, lambda: None)
     with signs._connect() as client:
         assert client.connection.execute("show idle_session_timeout").fetchone() == ("0",)

@@ -6,8 +6,8 @@ lets the loop ask before the next event. The loop asks too if there is something
 notifications can fill the connection's buffers, and its end would then not arrive.
 
 A call of our own that does not end is an outage. lock_timeout ends a wait for a lock. Nothing ends
-the wait of a COMMIT for a synchronous standby. A worker without signs of life has an outage too:
-see signs_of_life.
+the wait of a COMMIT for a synchronous standby. A worker without heartbeats has an outage too:
+see heartbeat.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pgqpy.consumers.signs_of_life import HeldBatch
-from pgqpy.consumers.status import Outage
-from pgqpy.consumers.threads import start_thread
+from pgqpy.consumers.heartbeat import HeldBatch
+from pgqpy.consumers.measures import Outage
+from pgqpy.consumers.waiting import start_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 logger = logging.getLogger("pgqpy.consumers")
 
 SLOW = 6.0  # seconds; a wait for a lock has ended by then
 SLOW_READ = 60.0  # seconds; the server sorts a batch of millions of events in less
-LOOK = 1.0  # seconds
+POLL_INTERVAL = 1.0  # seconds
 WHAT = "a call to the database has been running"
 # What tells that the server has closed the connection, beside POLLHUP, which is always told: its
 # last message may be unread. Only Linux has it.
@@ -46,7 +47,7 @@ class OwnCalls:
         """Watch nothing yet."""
         self._running: dict[object, tuple[float, float]] = {}  # when it began, and is too slow
         self._closed = threading.Event()
-        self.held = HeldBatch()  # of the running loop: signs of life are our calls too
+        self.held = HeldBatch()  # of the running loop: heartbeats are our calls too
 
     @contextmanager
     def running(self, *, reads: bool = False) -> Iterator[None]:
@@ -59,7 +60,7 @@ class OwnCalls:
             del self._running[key]
 
     def outage(self) -> Outage | None:
-        """Return since when a call runs, or a sign of life is due, if it takes too long."""
+        """Return since when a call runs, or a heartbeat is due, if it takes too long."""
         now = time.monotonic()
         slow = [began for began, limit in list(self._running.values()) if now >= limit]
         return Outage(REASON, min(slow), WHAT) if slow else self.held.outage()
@@ -85,16 +86,19 @@ class OwnCalls:
                 logger.warning("%s: %s", who, outage)
 
     def _wait(self, socket: int) -> bool:
-        """Wait for LOOK seconds, or the end of the session; say whether the watch is closed."""
+        """Wait for POLL_INTERVAL, or the end of the session; say whether the watch is closed."""
         if not hasattr(select, "poll"):  # on Windows
-            if self._closed.wait(LOOK):
+            if self._closed.wait(POLL_INTERVAL):
                 return True
             ended, readable = False, bool(select.select([socket], [], [], 0)[0])
         else:
-            ended, readable = bool(_poll(socket, HUNG_UP, LOOK)), bool(_poll(socket, POLLIN, 0))
+            ended, readable = (
+                bool(_poll(socket, HUNG_UP, POLL_INTERVAL)),
+                bool(_poll(socket, POLLIN, 0)),
+            )
         if ended or readable:
             self.held.must_check = True
-        return self._closed.wait(LOOK if ended else 0)
+        return self._closed.wait(POLL_INTERVAL if ended else 0)
 
 
 def _poll(socket: int, events: int, seconds: float) -> list[tuple[int, int]]:
