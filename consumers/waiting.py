@@ -118,16 +118,6 @@ class AsyncWakeup(Wakeup):
                 loop.remove_reader(fd)
 
 
-def pause(seconds: float) -> None:
-    """Wait some seconds, whatever happens."""
-    time.sleep(seconds)
-
-
-async def pause_async(seconds: float) -> None:
-    """Wait some seconds, and let other tasks run."""
-    await asyncio.sleep(seconds)
-
-
 def take_notifications(pgconn: pq.abc.PGconn) -> bool:
     """Read what the server has sent and say whether a notification was among it; never waits.
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from pgqpy.calls import consume
 from pgqpy.client.exclusive import ConnectionBusy
 from pgqpy.consumers.retry import seconds
-from pgqpy.consumers.waiting import pause_async
 from pgqpy.errors import BatchLost
 from pgqpy.records import Event
 
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
     from pgqpy.consumers.measures import BatchTrace, InsertTimes
     from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.records import Batch
-
-
-FETCH_POLL_INTERVAL = 0.01  # seconds
 
 
 class AsyncOpenBatch:
@@ -89,13 +85,12 @@ class AsyncOpenBatch:
     async def close(self) -> None:
         """Close the streams that are still open, so that the connection is free.
 
-        A task or thread that the handler left behind may be fetching events: it is waited for.
+        One from which a task or thread of the handler reads just now goes on: it reads from memory.
         """
         self._closed = True
         for stream in self._streams:
-            while stream.ag_running:
-                await pause_async(FETCH_POLL_INTERVAL)
-            await stream.aclose()
+            if not stream.ag_running:
+                await stream.aclose()
         self._streams.clear()
 
     def _check_event(self, method: str, event: object) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.pq import PipelineStatus, TransactionStatus
 
-from pgqpy.client.waiting import AsyncBell
 from pgqpy.consumers.connections import (
     end_connection,
     is_collision,
@@ -26,9 +24,6 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger("pgqpy.consumers")
-
-STATEMENT_TIMEOUT = 1.0  # seconds for a statement that a failed handler has left running
-POLL_INTERVAL = 0.002  # seconds
 
 LEFT_OPEN = "the handler left a statement, pipeline, COPY, stream or transaction() open"
 CALL_ENDED = (
@@ -59,28 +54,16 @@ class AsyncHandlerConnection(psycopg.AsyncConnection[Any]):
         savepoint_name: str | None = None,
         force_rollback: bool = False,  # noqa: FBT001, FBT002  # psycopg's signature
     ) -> AsyncIterator[psycopg.AsyncTransaction]:
-        """Open a savepoint, as psycopg does, and remember a collision that it rolls back.
-
-        The outermost transaction is the consumer's. If it is still open after its block, the
-        connection is closed: later transactions would be savepoints in it.
-        """
-        is_outermost = self.pgconn.transaction_status == TransactionStatus.IDLE
-        try:
-            async with super().transaction(savepoint_name, force_rollback) as inner:
-                try:
-                    yield inner
-                except psycopg.Error as error:
-                    if self._failed() and is_collision(error):
-                        self._collision = error
-                    raise
-                finally:
-                    inner.pgconn = self.pgconn  # no ROLLBACK after the end of the connection
-        except BaseException as error:
-            if is_outermost and not self.closed and not ended(self):
-                end_connection(self)
-                if isinstance(error, Exception):
-                    raise psycopg.OperationalError(LEFT_OPEN) from error
-            raise
+        """Open a savepoint, as psycopg does, and remember a collision that it rolls back."""
+        async with super().transaction(savepoint_name, force_rollback) as inner:
+            try:
+                yield inner
+            except psycopg.Error as error:
+                if self._failed() and is_collision(error):
+                    self._collision = error
+                raise
+            finally:
+                inner.pgconn = self.pgconn  # no ROLLBACK after the end of the connection
 
     @property
     def occupied(self) -> bool:
@@ -101,12 +84,6 @@ class AsyncHandlerConnection(psycopg.AsyncConnection[Any]):
         try:
             yield lent
         except HANDLER_ERRORS:
-            lent.call_ended = True
-            # Its statement is rolled back with the event. A longer one ends the connection.
-            until = time.monotonic() + STATEMENT_TIMEOUT
-            bell = AsyncBell()
-            while self.lock.locked() and time.monotonic() < until:
-                await bell.wait(POLL_INTERVAL)
             if not self.closed and self.occupied:
                 end_connection(self)
             raise

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from pgqpy.calls import consume
 from pgqpy.client.exclusive import ConnectionBusy
 from pgqpy.consumers.retry import seconds
-from pgqpy.consumers.waiting import pause
 from pgqpy.errors import BatchLost
 from pgqpy.records import Event
 
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
     from pgqpy.consumers.measures import BatchTrace, InsertTimes
     from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.records import Batch
-
-
-FETCH_POLL_INTERVAL = 0.01  # seconds
 
 
 class OpenBatch:
@@ -89,13 +85,12 @@ class OpenBatch:
     def close(self) -> None:
         """Close the streams that are still open, so that the connection is free.
 
-        A task or thread that the handler left behind may be fetching events: it is waited for.
+        One from which a task or thread of the handler reads just now goes on: it reads from memory.
         """
         self._closed = True
         for stream in self._streams:
-            while stream.gi_running:
-                pause(FETCH_POLL_INTERVAL)
-            stream.close()
+            if not stream.gi_running:
+                stream.close()
         self._streams.clear()
 
     def _check_event(self, method: str, event: object) -> None:

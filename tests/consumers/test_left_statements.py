@@ -10,7 +10,7 @@ from tests.support.waiting import eventually
 LEAVING = """
 import asyncio, collections, sys, threading
 import psycopg
-from pgqpy.consumers import AsyncConsumer, Consumer, {base} as Base
+from pgqpy.consumers import {base} as Base
 from pgqpy.consumers.{package} import consumer as reconnecting
 
 reconnecting.RECONNECT_MAX = 0.001
@@ -65,7 +65,7 @@ def leaving(request, spawn, dsn):
     """Start a process whose handlers leave a statement at each event."""
     threads = request.param == "threads"
     code = LEAVING.format(
-        base="Consumer" if threads else "AsyncConsumer",
+        base="TransactionalConsumer" if threads else "AsyncTransactionalConsumer",
         package="_sync" if threads else "_async",
         queue=QUEUE,
         name=CONSUMER,
