@@ -22,7 +22,6 @@ SHAPES = [
     {},
     {"concurrency": 4},
     {"transactional": True},
-    {"transactional": True, "part_size": 100},
 ]
 
 

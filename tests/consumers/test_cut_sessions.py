@@ -14,7 +14,7 @@ from tests.consumers.harness import CONSUMER, END, QUEUE, private
 from tests.consumers.workers import taken
 from tests.support.waiting import eventually
 
-SHAPES = [{}, {"transactional": True}, {"transactional": True, "part_size": 5}]
+SHAPES = [{}, {"transactional": True}]
 HOST = crash.new_holder().rpartition(":")[0].rpartition(":")[0]
 HERE = crash.new_holder().rpartition(":")[2]
 COUNT = "update pgq.position set pos_part = 1, pos_tries = %s, pos_died = %s where pos_batch > 0"
@@ -27,7 +27,7 @@ KINDS = [
     {"lanes": 1, "key": "extra1"},
     {"concurrency": 2},
     {"transactional": True},
-    {"transactional": True, "part_size": 3, "shared": True},
+    {"transactional": True, "shared": True},
 ]
 
 

@@ -24,7 +24,6 @@ SETTINGS: list[dict[str, Any]] = [
     {},
     {"concurrency": 4},
     {"transactional": True},
-    {"transactional": True, "part_size": 100},
     {"shared": True},
     {"shared": True, "transactional": True},
 ]

@@ -10,7 +10,7 @@ from pgqpy import calls
 from pgqpy.consumers._async import worker_lock as _async
 from pgqpy.consumers._sync import worker_lock as _sync
 from pgqpy.errors import ConsumerRunning, InvalidArgument
-from tests.consumers.harness import CONSUMER, JOIN_TIMEOUT, NOTE, QUEUE, SESSIONS, private
+from tests.consumers.harness import CONSUMER, JOIN_TIMEOUT, QUEUE, SESSIONS, private
 from tests.support.waiting import eventually
 
 LEASE = 3600  # seconds: nothing ends it in a test
@@ -44,19 +44,6 @@ def test_consumer_gets_the_events_of_its_settings(queue, make, log, shared):
     queue.wait_until_finished()
     assert log.text.count(OTHER) == 1
     assert "types order.*, paid; extra1 eu" in log.text
-
-
-def test_transactional_consumer_gets_the_events_of_its_settings(queue, make, effects):
-    def process(event):
-        yield NOTE, [event.data]
-
-    make.start(process, filter={"type": ["a"]}, transactional=True)
-    eventually(lambda: queue.client.call(calls.admin.get_worker_info(QUEUE, CONSUMER))[0].filter)
-    insert(queue, "b")
-    insert(queue, "a", "b")
-    insert(queue, "b")
-    queue.wait_until_finished()
-    assert effects() == ["a"]
 
 
 def test_consumer_without_the_settings_takes_what_is_registered(queue, make, client, log):

@@ -280,18 +280,3 @@ def test_what_a_handler_leaves_open_on_the_connection_is_its_failure(
     assert effects() == ["a", "b"]
     assert len(queue.retry_delays()) == 1
     assert "left a statement, pipeline, COPY, stream or transaction() open" in log.text
-
-
-def test_a_cursor_factory_set_by_a_handler_breaks_nothing(queue, dsn, effects):
-    def handler(event, connection):
-        connection.cursor_factory = psycopg.ClientCursor
-        connection.execute(NOTE, [event.data])
-
-    maker = Maker(dsn, asynchronous=False)
-    members = {"queue": QUEUE, "name": CONSUMER, "is_transactional": True}
-    kind = type("Choosing", (maker.base,), {**members, "process_event": staticmethod(handler)})
-    running = maker.run(kind(dsn))
-    queue.insert("a", "b")
-    queue.wait_until_finished()
-    running.stop()
-    assert effects() == ["a", "b"]

@@ -92,11 +92,8 @@ def reading(make, handle):
     return process_batch_async if make.asynchronous else process_batch
 
 
-@pytest.mark.parametrize("part_size", [10_000, 2])
 @pytest.mark.parametrize("mode", MODES)
-def test_process_batch_asks_over_the_session_of_its_own_while_it_reads(
-    queue, lonely, log, mode, part_size
-):
+def test_process_batch_asks_over_the_session_of_its_own_while_it_reads(queue, lonely, log, mode):
     seen: list[tuple[str, float]] = []
 
     def handle(event):
@@ -106,7 +103,7 @@ def test_process_batch_asks_over_the_session_of_its_own_while_it_reads(
             eventually(lambda: held.in_doubt)
 
     running = lonely.start(
-        process_batch=reading(lonely, handle), dead_interval=1, part_size=part_size, **mode
+        process_batch=reading(lonely, handle), dead_interval=1, part_size=2, **mode
     )
     eventually(lambda: private(running.consumer, "worked"))
     queue.insert(*"abcd")

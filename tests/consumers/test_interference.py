@@ -86,28 +86,3 @@ def test_a_queue_dropped_while_it_runs_ends_run_with_an_error(queue, client, mak
     client.drop_queue(QUEUE, force=True)
     with pytest.raises((QueueNotFound, ConsumerNotFound)):
         running.join()
-
-
-@pytest.mark.parametrize("level", [r"repeatable\\ read", "serializable"])
-@pytest.mark.parametrize("transactional", [False, True])
-def test_a_role_with_another_isolation_level_loses_nothing(
-    queue, client, make, level, transactional
-):
-    make.dsn += f" options='-c default_transaction_isolation={level}'"
-    seen = []
-
-    def plain(event):
-        seen.append(event.data)
-
-    def in_transaction(event):
-        plain(event)
-        yield "select 1", None
-
-    make.start(in_transaction if transactional else plain, transactional=transactional)
-    for _ in range(3):
-        queue.insert("a", "b")
-        # Somebody moves the position at the same time: one of the two collides.
-        batch = client.next_batch(QUEUE, CONSUMER)
-        assert batch is None or batch.queue == QUEUE
-    queue.wait_until_finished()
-    assert len(seen) >= 6

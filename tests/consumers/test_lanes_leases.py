@@ -19,9 +19,7 @@ LEASED = {**LANES, "lease": 3600}  # seconds: nothing extends it in a test
 ONE = {**LEASED, "lanes": 1}
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"transactional": True}, {"transactional": True, "part_size": 2}]
-)
+@pytest.mark.parametrize("settings", [{}, {"transactional": True, "part_size": 2}])
 def test_runs_with_a_lease_keep_the_order_of_each_key(
     queue, make, effects, connection, connect, settings
 ):

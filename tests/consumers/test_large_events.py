@@ -67,10 +67,9 @@ def delete(queue: Queue, event_id: int) -> None:
     [
         (False, {}),
         (True, {"part_size": 1}),
-        (False, {"transactional": True}),
         (True, {"transactional": True, "part_size": 1}),
     ],
-    ids=["plain", "parts", "transactional", "transactional parts"],
+    ids=["plain", "parts", "transactional"],
 )
 def test_an_event_that_is_too_large_ends_run_until_it_is_deleted(
     large_dsn: str, queue: Queue, asynchronous: bool, settings: dict[str, int]

@@ -18,17 +18,14 @@ PARK = {"on_error": "park", "key": "extra1", "backoff": (0.0, 3600.0)}
 SHAPES: dict[str, dict[str, int]] = {
     "plain": {},
     "parts": {"part_size": 3},
-    "lists": {"part_size": 4},
     "concurrency": {"concurrency": 4},
     "concurrency, lists": {"concurrency": 4, "part_size": 5},
     "lanes": {"lanes": 4},
     "lanes, concurrency": {"lanes": 2, "concurrency": 4, "part_size": 5},
 }
 TRANSACTIONAL: dict[str, dict[str, int]] = {
-    "transactional": {"transactional": True},
-    "transactional parts": {"transactional": True, "part_size": 3},
-    "transactional lanes": {"transactional": True, "lanes": 4},
-    "transactional lanes, parts": {"transactional": True, "lanes": 4, "part_size": 3},
+    "transactional": {"transactional": True, "part_size": 3},
+    "transactional lanes": {"transactional": True, "lanes": 4, "part_size": 3},
 }
 shapes = pytest.mark.parametrize("settings", SHAPES.values(), ids=SHAPES)
 all_shapes = pytest.mark.parametrize(

@@ -75,11 +75,9 @@ def deaths(request, dsn, connection, monkeypatch):
 
 
 KINDS = {
-    "plain": {"transactional": False},
-    "plain, parts": {"transactional": False, "part_size": 2},
+    "plain": {"transactional": False, "part_size": 2},
     "concurrency": {"transactional": False, "concurrency": 3},
-    "transactional": {"transactional": True},
-    "transactional, parts": {"transactional": True, "part_size": 2},
+    "transactional": {"transactional": True, "part_size": 2},
 }
 
 

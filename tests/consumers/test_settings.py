@@ -271,3 +271,39 @@ def test_what_applications_need_is_public():
 
 def test_the_typed_keywords_are_the_settings():
     assert tuple(ConsumerSettings.__annotations__) == SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"concurrency": 0}, "concurrency is a number of events from 1 to 1000, not 0"),
+        ({"concurrency": 1_000_000}, "from 1 to 1000, not 1000000"),
+        ({"concurrency": True}, "not True"),
+        ({"key": "extra5"}, "key is None, one of type, extra1"),
+        ({"key": lambda: None}, "a plain def that takes the event"),
+        ({"concurrency": 2, "base": TransactionalConsumer}, "share one connection"),
+        ({"concurrency": 2, "process_batch": lambda batch: None}, "gets a whole batch"),
+    ],
+)
+def test_concurrency_and_key_that_make_no_sense_are_refused(settings, message):
+    settings = {"process_event": lambda event, connection=None: None, **settings}
+    base, kind = settings.pop("base", Consumer), "process_batch"
+    kind = kind if kind in settings else "process_event"
+    members = {"queue": "orders", "name": "billing", kind: staticmethod(settings.pop(kind))}
+    settings.pop("process_event", None)
+    with pytest.raises(ValueError, match=message):
+        type("Wrong", (base,), members)("dbname=x", **settings)
+
+
+def test_a_key_that_is_async_is_refused():
+    async def key(event):
+        return event.id
+
+    class Wrong(AsyncConsumer):
+        queue, name = "orders", "billing"
+
+        async def process_event(self, event):
+            """Do nothing."""
+
+    with pytest.raises(ValueError, match="a plain def that takes the event"):
+        Wrong("dbname=x", key=key)  # type: ignore[arg-type]  # wrong on purpose

@@ -134,10 +134,9 @@ def test_a_batch_of_a_worker_that_stops_goes_on_with_another(
     assert "crash" not in log.text
 
 
-@pytest.mark.parametrize("part_size", [10_000, 100])
 @pytest.mark.parametrize("transactional", [False, True])
 def test_an_event_that_killed_its_workers_too_often_is_dead(
-    queue, make, connection, client, log, transactional, part_size, monkeypatch
+    queue, make, connection, client, log, transactional, monkeypatch
 ):
     """A run that has died left the batch in parts of one event."""
     monkeypatch.setattr(crash, "GRACE", 0)
@@ -151,7 +150,7 @@ def test_an_event_that_killed_its_workers_too_often_is_dead(
         seen.append(event.data)
         return ()
 
-    make.start(handler, shared=True, transactional=transactional, part_size=part_size)
+    make.start(handler, shared=True, transactional=transactional)
     eventually(lambda: not taken(connection))
     assert seen == ["b", "c"]
     (dead,) = client.get_dead_events(QUEUE, CONSUMER)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from itertools import islice
 
 import psycopg
 import pytest
@@ -188,84 +185,6 @@ def test_a_swallowed_error_of_a_call_fails_its_own_event_only(queue, dsn, make, 
     queue.wait_until_finished()
     assert effects() == [event for event in events if event != str(place)]
     assert len(queue.retry_delays()) == 1
-
-
-def test_tasks_or_threads_of_a_handler_share_its_connection(queue, dsn, make, effects):
-    class Threads(TransactionalConsumer):
-        queue, name, filter = QUEUE, CONSUMER, TESTS
-
-        def process_event(self, event, connection):
-            client = Client(connection)
-            with ThreadPoolExecutor(4) as pool:
-                ids = pool.map(lambda n: client.insert_event(QUEUE, "copy", n), "1234")
-                assert len(set(ids)) == 4
-            connection.execute(NOTE, [event.data])
-
-    class Tasks(AsyncTransactionalConsumer):
-        queue, name, filter = QUEUE, CONSUMER, TESTS
-
-        async def process_event(self, event, connection):
-            client = AsyncClient(connection)
-            ids = await asyncio.gather(*(client.insert_event(QUEUE, "copy", n) for n in "1234"))
-            assert len(set(ids)) == 4
-            await connection.execute(NOTE, [event.data])
-
-    queue.insert("a")
-    make.run(Tasks(dsn) if make.asynchronous else Threads(dsn))
-    queue.wait_until_finished()
-    assert effects() == ["a"]
-
-
-def test_retries_are_written_after_tasks_or_threads_of_process_batch(queue, dsn, make, effects):
-    class Threads(TransactionalConsumer):
-        queue, name, filter = QUEUE, CONSUMER, TESTS
-
-        def process_batch(self, batch, connection):
-            client, inserted = Client(connection), []
-            with ThreadPoolExecutor(4) as pool:
-                for event in batch:
-                    inserted.append(pool.submit(client.insert_event, QUEUE, "copy", event.data))
-                    batch.retry(event, 3600)
-            assert len({each.result() for each in inserted}) == 40
-
-    class Tasks(AsyncTransactionalConsumer):
-        queue, name, filter = QUEUE, CONSUMER, TESTS
-
-        async def process_batch(self, batch, connection):
-            client, inserted = AsyncClient(connection), []
-            async for event in batch:
-                call = client.insert_event(QUEUE, "copy", event.data)
-                inserted.append(asyncio.create_task(call))
-                batch.retry(event, 3600)
-            assert len(set(await asyncio.gather(*inserted))) == 40
-
-    queue.insert(*map(str, range(40)))
-    make.run(Tasks(dsn) if make.asynchronous else Threads(dsn))
-    queue.wait_until_finished()
-    assert len(queue.retry_delays()) == 40
-
-
-def test_retries_outlive_a_savepoint_in_which_the_batch_is_read(queue, dsn):
-    class Chunks(TransactionalConsumer):
-        queue, name, part_size = QUEUE, CONSUMER, 5
-
-        def process_batch(self, batch, connection):
-            events = iter(batch)
-            for event in islice(events, 5):
-                batch.retry(event, 3600)
-            rest = []
-            with suppress(ValueError), connection.transaction():
-                rest += events
-                raise ValueError
-            for event in rest:
-                batch.retry(event, 3600)
-
-    queue.insert(*map(str, range(20)))
-    maker = Maker(dsn, asynchronous=False)
-    maker.run(Chunks(dsn))
-    queue.wait_until_finished()
-    maker.close()
-    assert len(queue.retry_delays()) == 20
 
 
 def test_a_batch_may_be_passed_to_insert_events_over_its_connection(queue, dsn, make, client):
