@@ -1,4 +1,4 @@
-"""What the demo's producer and consumer share: names and tables; the producer's sign of life."""
+"""What the demo's producer and consumer share: names and tables; the producer's heartbeat."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def take_part(
 
 
 def touch_batch(batch: Batch | int, lease: Interval | None = None) -> Call[bool]:
-    """Give a sign of life for a batch; False if it was not open any more."""
+    """Send a heartbeat for a batch; False if it was not open any more."""
     sql = "select pgq.touch_batch(%s::bigint, %s::interval)"
     until = check.interval("lease", lease)
     return batch_call(

@@ -172,8 +172,8 @@ def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
     """Show one consumer: position, open batch, filter, retry queue, policy, workers, lanes.
 
     Of each worker: its batch, since when it has finished nothing of it, which attempt it is, its
-    last sign of life, and its session. Another worker may take the batch over when the session has
-    ended, or the lease, or after dead_interval without a sign of life. attempt counts the processes
+    last heartbeat, and its session. Another worker may take the batch over when the session has
+    ended, or the lease, or after dead_interval without a heartbeat. attempt counts the processes
     that are known to have died with the batch, and the leases of receivers that had it and ended.
 
     A lease has messages that a receiver has not finished; its attempt counts the leases before that

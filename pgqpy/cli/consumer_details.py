@@ -108,7 +108,7 @@ def _has_a_worker(each: WorkerInfo) -> bool:
 def _careful(each: WorkerInfo) -> str | None:
     if each.part_size is None:
         return None
-    ends = f", {each.tries} unclean end(s)" if each.tries else ""
+    ends = f", {each.tries} crash(es)" if each.tries else ""
     return f"parts of {each.part_size}{ends}"
 
 
@@ -165,7 +165,7 @@ def as_text(row: Row) -> Row:
 
 
 def _worker_as_text(worker: Row) -> str:
-    """Describe a worker in one line: batch, attempt, progress, last sign of life, who has it."""
+    """Describe a worker in one line: batch, attempt, progress, last heartbeat, who has it."""
     seen = f"last seen {duration(worker['last_seen'])} ago"
     if worker["batch"] is None and worker["last_tick"] is not None:  # a lane
         lag = "not known" if worker["lag"] is None else duration(worker["lag"])

@@ -21,7 +21,7 @@ RETRY_SLACK = timedelta(minutes=1)
 MANY_FAILING = 10  # events that failed five times or more
 HANGS = (
     "look into its log, as an error may end each of its runs; else look whether its handler hangs, "
-    "or whether it waits because of min_count or min_lag; parked events come only to a class with "
+    "or whether it waits because of min_count; parked events come only to a class with "
     "on_error = 'park'; handler_timeout ends a process that "
     "hangs, and part_size keeps the progress of a long batch"
 )

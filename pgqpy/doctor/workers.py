@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from typing_extensions import LiteralString
 
 TAKEN_OVER = (
-    "look into the workers' logs: after `no sign of life`, let their role or pool have one more "
-    "connection for each worker, raise dead_interval, or set a smaller part_size; after an unclean "
-    "end, part_size lets process_batch find the event that kills; else look whether a handler hangs"
+    "look into the workers' logs: after `no heartbeat`, let their role or pool have one more "
+    "connection for each worker, raise dead_interval, or set a smaller part_size; else see "
+    "whether a handler hangs"
 )
 MANY_LEASES = 5  # of the same messages, none of which was finished
 EXTENDS = "look whether the program that received them hangs: others get them when the lease ends"
@@ -122,8 +122,8 @@ def _without_progress(row: Row) -> Finding:
         return Finding("warn", "worker", what, TAKEN_OVER)
     if row["last_seen"] <= GONE:
         remedy = EXTENDS if row["holder"] == "receive" else HANGS
-        return Finding("warn", "worker", f"{what}, though it gives signs of life", remedy)
-    what += f", and gave no sign of life for {duration(row['last_seen'])}"
+        return Finding("warn", "worker", f"{what}, though it sends heartbeats", remedy)
+    what += f", and sent no heartbeat for {duration(row['last_seen'])}"
     if row["lease_left"] is not None:
         remedy = (
             "see whether its program runs; others get the events when its lease ends, in "
@@ -178,23 +178,23 @@ CAREFUL = """
 
 
 def judge_careful(rows: list[Row]) -> Iterator[Finding]:
-    """Report consumers in careful mode: a run had an unclean end in the middle of a batch."""
+    """Report consumers in careful mode: a run crashed in the middle of a batch."""
     for row in rows:
         queue, consumer = row["queue_name"], row["consumer_name"]
         what = (
-            f"a run of consumer {consumer} of {queue} had an unclean end, or gave no sign of life: "
+            f"a run of consumer {consumer} of {queue} crashed, or sent no heartbeat: "
             f"parts of {row['part_size']} event(s) are to find the event that kills"
         )
         if row["tries"]:
             after = "" if row["finished_to"] is None else f" after id {row['finished_to']}"
             what += (
-                f"; {row['tries']} unclean end(s) at the first event{after} of batch "
+                f"; {row['tries']} crash(es) at the first event{after} of batch "
                 f"{row['current_batch']}, which is handled for the {row['attempt']}. time"
             )
         remedy = (
-            "see the log, which tells of `no sign of life`, and whether memory is short; "
+            "see the log, which tells of `no heartbeat`, and whether memory is short; "
             "many quiet parts end the careful mode; "
-            "after max_attempts unclean ends the event is dead, and "
+            "after 5 crashes the event is dead, and "
             f"{command('event', 'list', queue, 'dead', consumer)} lists it"
         )
         yield Finding("warn", "careful", what, remedy)

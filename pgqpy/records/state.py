@@ -99,7 +99,7 @@ class WorkerInfo(NamedTuple):
         finished_to: the batch is finished up to this event id.
         messages: the leased events that are not finished; None: the batch is no lease.
         lease_left: until the lease ends, negative if it has; None: no lease.
-        last_seen: since the last sign of life.
+        last_seen: since the last heartbeat.
         last_move: since the batch was opened, or a part of it finished; a worker that takes it over
             or begins again counts only if nobody was at work for ten minutes.
         attempt: 1, and one for each process that is known to have died with the batch, or for each

@@ -192,7 +192,7 @@ def test_the_open_batch_of_a_dead_process_is_named(
     [
         (0, None, None),
         (1, "parts of 1000", "parts of 1000 event(s) are to find"),
-        (4, "parts of 1, 1 unclean end(s)", "1 unclean end(s) at the first event of batch "),
+        (4, "parts of 1, 1 crash(es)", "1 crash(es) at the first event of batch "),
     ],
 )
 def test_a_consumer_whose_process_died_at_work_is_a_warning(

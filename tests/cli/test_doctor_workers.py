@@ -217,7 +217,7 @@ def test_a_worker_that_finishes_nothing_is_a_warning(
     assert (code, worst["worker"][0], worst["running"][0]) == (0, "warn", "ok")
     told = (
         r"worker 1 of consumer mails of queue orders has finished nothing of batch \d+ for 16 min, "
-        "though it gives signs of life"
+        "though it sends heartbeats"
     )
     assert re.search(told, said(worst, "worker"))
     assert "handler_timeout" in worst["worker"][1]
@@ -229,7 +229,7 @@ def test_a_worker_that_gives_no_sign_of_life_is_named_with_its_session(
     pid = work("1", "one").info.backend_pid
     away(client.connection, "1", MOVED, ACTIVE)
     told = said(examine()[1], "worker")
-    assert "for 16 min, and gave no sign of life for 16 min; " in told
+    assert "for 16 min, and sent no heartbeat for 16 min; " in told
     assert "it is stopped or cannot be reached: end process 1 on app1" in told
     assert f"select pg_terminate_backend({pid}) lets another process take the batch over" in told
 
@@ -262,7 +262,7 @@ def test_of_a_client_of_pgq_nothing_is_claimed(
     work("2")
     away(client.connection, "1", MOVED, ACTIVE)
     told = said(examine()[1], "worker")
-    assert "gave no sign of life for 16 min; see whether its program runs" in told
+    assert "sent no heartbeat for 16 min; see whether its program runs" in told
     assert "died" not in told
 
 
@@ -277,7 +277,7 @@ def test_careful_mode_is_told_once_a_consumer_with_the_event_that_kills(
     client.connection.execute("update pgq.position set pos_part = 30 where pos_last_tick is null")
     _, worst = examine()
     (line,) = worst["careful"][1].splitlines()
-    assert "a run of consumer mails of orders had an unclean end" in line
-    assert "or gave no sign of life: parts of 1 event(s)" in line
+    assert "a run of consumer mails of orders crashed" in line
+    assert "or sent no heartbeat: parts of 1 event(s)" in line
     assert f"the first event of batch {batch}, which is handled for the 5. time" in line
     assert "pgqpy event list orders dead mails lists it" in line

@@ -1,4 +1,4 @@
-"""Runs that end in order while the database is away: none of them counts as unclean."""
+"""Runs that end in order while the database is away: none of them counts as a crash."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def dsn(own_server: EmbeddedServer) -> str:
 
 @pytest.fixture
 def environment(dsn: str, tmp_path: Path) -> dict[str, str]:
-    """What the compose file sets: libpq's variables, and here a place for the sign of life."""
+    """What the compose file sets: libpq's variables, and here a place for the heartbeat."""
     given = {f"PG{key.upper()}": str(value) for key, value in conninfo_to_dict(dsn).items()}
     given["PGDATABASE"] = given.pop("PGDBNAME")
     secret = tmp_path / "ticker_password"
