@@ -22,188 +22,7 @@ if TYPE_CHECKING:
     from pgqpy.consumers.waiting import Wakeup
     from pgqpy.records import Event
 
-
-MAX_PART_SIZE = 1_000_000  # events
-MAX_CONCURRENCY = 1_000  # events
-MAX_LANES = 1024
-MAX_LEASE = 86_400  # seconds
 KEYS = ("type", "extra1", "extra2", "extra3", "extra4")  # of an event
-
-
-def layers(handler: Any) -> Iterator[Any]:
-    """Yield a handler and the functions that decorators, partials and callable objects call.
-
-    Only a function itself knows that it is a generator or `async def`. A decorator may drop the
-    coroutine or generator, and then the event would be lost.
-    """
-    seen: set[int] = set()
-    while handler is not None and id(handler) not in seen:
-        seen.add(id(handler))
-        yield handler
-        if isinstance(handler, functools.partial):
-            handler = handler.func
-        elif inspect.ismethod(handler):
-            handler = handler.__func__
-        elif inspect.isfunction(handler) or hasattr(handler, "__wrapped__"):
-            handler = getattr(handler, "__wrapped__", None)
-        else:
-            handler = getattr(type(handler), "__call__", None)  # noqa: B004  # to look into it
-
-
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and value != "" and "\0" not in value
-
-
-def _is_count(value: object, least: int = 1, most: int = 2**31 - 1) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-
-
-def _are_errors(value: Any) -> bool:
-    return isinstance(value, tuple) and all(
-        isinstance(kind, type) and issubclass(kind, Exception) for kind in value
-    )
-
-
-def _are_texts(value: Any) -> bool:
-    return (
-        isinstance(value, Sequence)
-        and not isinstance(value, (str, bytes))
-        and len(value) > 0
-        and all(isinstance(each, str) and "\0" not in each for each in value)
-    )
-
-
-def _is_filter(value: Any) -> bool:
-    return value is None or (
-        isinstance(value, Mapping)
-        and all(name in KEYS and _are_texts(texts) for name, texts in value.items())
-    )
-
-
-def _is_key(value: Any) -> bool:
-    if value is None or isinstance(value, str):
-        return value is None or value in KEYS
-    if not callable(value) or any(map(inspect.iscoroutinefunction, layers(value))):
-        return False
-    try:
-        inspect.signature(value).bind("event")
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _is_delay(value: Any) -> bool:
-    try:
-        return not isinstance(value, (bool, str)) and seconds(value) >= 0
-    except (TypeError, ValueError):
-        return False
-
-
-def _is_interval(value: Any) -> bool:
-    return _is_delay(value) and seconds(value) > 0
-
-
-def _is_backoff(value: Any) -> bool:
-    return (
-        isinstance(value, (tuple, list))
-        and len(value) == len(("first", "longest"))
-        and all(map(_is_delay, value))
-        and seconds(value[0]) <= seconds(value[1])
-    )
-
-
-CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "queue": (_is_name, 'the name of a queue, such as "orders"'),
-    "name": (_is_name, 'the name of the consumer, such as "billing"'),
-    "filter": (
-        _is_filter,
-        f'None or lists such as {{"type": ["order.*"], "extra1": ["eu"]}}, by {", ".join(KEYS)}',
-    ),
-    "shared": (lambda value: isinstance(value, bool), "True or False"),
-    "lanes": (
-        lambda n: n is None or _is_count(n, most=MAX_LANES),
-        f"None or a number of lanes from 1 to {MAX_LANES:,}",
-    ),
-    "dead_interval": (
-        lambda n: _is_delay(n) and seconds(n) >= 1,
-        "a number of seconds, 1 or more, or a timedelta",
-    ),
-    "lease": (
-        lambda n: n is None or (_is_delay(n) and 1 <= seconds(n) <= MAX_LEASE),
-        "None, or seconds or a timedelta, from 1 second to a day",
-    ),
-    "concurrency": (
-        lambda n: _is_count(n, most=MAX_CONCURRENCY),
-        f"a number of events from 1 to {MAX_CONCURRENCY}",
-    ),
-    "key": (_is_key, f"None, one of {', '.join(KEYS)}, or a plain def that takes the event"),
-    "part_size": (
-        lambda n: _is_count(n, most=MAX_PART_SIZE),
-        f"a number of events from 1 to {MAX_PART_SIZE:,}",
-    ),
-    "min_count": (lambda n: n is None or _is_count(n), "None or a number of events"),
-    "min_interval": (lambda n: n is None or _is_delay(n), "None, seconds or a timedelta"),
-    "on_error": (lambda word: word in ("retry", "stop", "park"), '"retry", "stop" or "park"'),
-    "max_retries": (lambda n: _is_count(n, least=0), "a number of retries, 0 or more"),
-    "give_up": (_are_errors, "a tuple of exception classes, such as (ValueError,)"),
-    "handler_timeout": (
-        lambda n: n is None or _is_interval(n),
-        "None, or seconds above 0 or a timedelta",
-    ),
-    "backoff": (
-        _is_backoff,
-        "the first delay and the longest, such as (1.0, 3600.0): seconds, 0 or more, or timedeltas",
-    ),
-}
-
-
-# A run takes its locks, registers and reads its queue by these.
-FIXED = (
-    *("queue", "name", "filter"),
-    *("shared", "lanes", "lease", "key"),
-)
-# By the id of each consumer that runs: its settings, and those that were its own before. See fix.
-_fixed: dict[int, tuple[dict[str, object], dict[str, object]]] = {}
-
-
-def fix(consumer: BaseConsumer, keys: Sequence[str]) -> None:
-    """Keep these settings as they are, until `unfix`, also where they are the class's.
-
-    Raises RuntimeError if it runs already. Of two threads that call this at once, one gets that.
-    """
-    own = vars(consumer)
-    settings = {key: _frozen(getattr(consumer, key)) for key in keys}
-    entry = settings, {key: own[key] for key in keys if key in own}
-    if _fixed.setdefault(id(consumer), entry) is not entry:
-        raise RuntimeError(f"this {type(consumer).__name__} runs already")
-    own.update(settings)
-
-
-def runs(consumer: BaseConsumer) -> bool:
-    """Whether it is in `run()`."""
-    return id(consumer) in _fixed
-
-
-def unfix(consumer: BaseConsumer) -> None:
-    """Give the settings back, but those that were set meanwhile; doing it twice is safe."""
-    own = vars(consumer)
-    settings, before = _fixed.get(id(consumer), ({}, {}))
-    for key, value in settings.items():
-        if key in FIXED or own.get(key) is value:
-            own.pop(key, None)
-            own.update({key: before[key]} if key in before else {})
-    _fixed.pop(id(consumer), None)  # last: another run may begin now
-
-
-def _frozen(value: object) -> object:
-    """Return what cannot be changed in place; of a member of a (str, Enum) the plain text."""
-    if isinstance(value, dict):
-        return MappingProxyType({_frozen(key): _frozen(each) for key, each in value.items()})
-    if isinstance(value, str):
-        return str.__str__(value)  # str(value) of such a member is its name
-    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
-
-
 HANDLERS = ("process_event", "process_batch")
 # Settings that are gone, and what to do without them.
 GONE = {
@@ -391,6 +210,186 @@ def _bare(name: str) -> str:
     """Return the name without what is easily mistaken: case, underscores and plurals."""
     words = name.lower().split("_")
     return "".join(word.removesuffix("s").removesuffix("ie").removesuffix("y") for word in words)
+
+
+# A run takes its locks, registers and reads its queue by these.
+FIXED = (
+    *("queue", "name", "filter"),
+    *("shared", "lanes", "lease", "key"),
+)
+# By the id of each consumer that runs: its settings, and those that were its own before. See fix.
+_fixed: dict[int, tuple[dict[str, object], dict[str, object]]] = {}
+
+
+def fix(consumer: BaseConsumer, keys: Sequence[str]) -> None:
+    """Keep these settings as they are, until `unfix`, also where they are the class's.
+
+    Raises RuntimeError if it runs already. Of two threads that call this at once, one gets that.
+    """
+    own = vars(consumer)
+    settings = {key: _frozen(getattr(consumer, key)) for key in keys}
+    entry = settings, {key: own[key] for key in keys if key in own}
+    if _fixed.setdefault(id(consumer), entry) is not entry:
+        raise RuntimeError(f"this {type(consumer).__name__} runs already")
+    own.update(settings)
+
+
+def runs(consumer: BaseConsumer) -> bool:
+    """Whether it is in `run()`."""
+    return id(consumer) in _fixed
+
+
+def unfix(consumer: BaseConsumer) -> None:
+    """Give the settings back, but those that were set meanwhile; doing it twice is safe."""
+    own = vars(consumer)
+    settings, before = _fixed.get(id(consumer), ({}, {}))
+    for key, value in settings.items():
+        if key in FIXED or own.get(key) is value:
+            own.pop(key, None)
+            own.update({key: before[key]} if key in before else {})
+    _fixed.pop(id(consumer), None)  # last: another run may begin now
+
+
+def _frozen(value: object) -> object:
+    """Return what cannot be changed in place; of a member of a (str, Enum) the plain text."""
+    if isinstance(value, dict):
+        return MappingProxyType({_frozen(key): _frozen(each) for key, each in value.items()})
+    if isinstance(value, str):
+        return str.__str__(value)  # str(value) of such a member is its name
+    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
+
+
+MAX_PART_SIZE = 1_000_000  # events
+MAX_CONCURRENCY = 1_000  # events
+MAX_LANES = 1024
+MAX_LEASE = 86_400  # seconds
+
+
+def layers(handler: Any) -> Iterator[Any]:
+    """Yield a handler and the functions that decorators, partials and callable objects call.
+
+    Only a function itself knows that it is a generator or `async def`. A decorator may drop the
+    coroutine or generator, and then the event would be lost.
+    """
+    seen: set[int] = set()
+    while handler is not None and id(handler) not in seen:
+        seen.add(id(handler))
+        yield handler
+        if isinstance(handler, functools.partial):
+            handler = handler.func
+        elif inspect.ismethod(handler):
+            handler = handler.__func__
+        elif inspect.isfunction(handler) or hasattr(handler, "__wrapped__"):
+            handler = getattr(handler, "__wrapped__", None)
+        else:
+            handler = getattr(type(handler), "__call__", None)  # noqa: B004  # to look into it
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value != "" and "\0" not in value
+
+
+def _is_count(value: object, least: int = 1, most: int = 2**31 - 1) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _are_errors(value: Any) -> bool:
+    return isinstance(value, tuple) and all(
+        isinstance(kind, type) and issubclass(kind, Exception) for kind in value
+    )
+
+
+def _are_texts(value: Any) -> bool:
+    return (
+        isinstance(value, Sequence)
+        and not isinstance(value, (str, bytes))
+        and len(value) > 0
+        and all(isinstance(each, str) and "\0" not in each for each in value)
+    )
+
+
+def _is_filter(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, Mapping)
+        and all(name in KEYS and _are_texts(texts) for name, texts in value.items())
+    )
+
+
+def _is_key(value: Any) -> bool:
+    if value is None or isinstance(value, str):
+        return value is None or value in KEYS
+    if not callable(value) or any(map(inspect.iscoroutinefunction, layers(value))):
+        return False
+    try:
+        inspect.signature(value).bind("event")
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _is_delay(value: Any) -> bool:
+    try:
+        return not isinstance(value, (bool, str)) and seconds(value) >= 0
+    except (TypeError, ValueError):
+        return False
+
+
+def _is_interval(value: Any) -> bool:
+    return _is_delay(value) and seconds(value) > 0
+
+
+def _is_backoff(value: Any) -> bool:
+    return (
+        isinstance(value, (tuple, list))
+        and len(value) == len(("first", "longest"))
+        and all(map(_is_delay, value))
+        and seconds(value[0]) <= seconds(value[1])
+    )
+
+
+CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "queue": (_is_name, 'the name of a queue, such as "orders"'),
+    "name": (_is_name, 'the name of the consumer, such as "billing"'),
+    "filter": (
+        _is_filter,
+        f'None or lists such as {{"type": ["order.*"], "extra1": ["eu"]}}, by {", ".join(KEYS)}',
+    ),
+    "shared": (lambda value: isinstance(value, bool), "True or False"),
+    "lanes": (
+        lambda n: n is None or _is_count(n, most=MAX_LANES),
+        f"None or a number of lanes from 1 to {MAX_LANES:,}",
+    ),
+    "dead_interval": (
+        lambda n: _is_delay(n) and seconds(n) >= 1,
+        "a number of seconds, 1 or more, or a timedelta",
+    ),
+    "lease": (
+        lambda n: n is None or (_is_delay(n) and 1 <= seconds(n) <= MAX_LEASE),
+        "None, or seconds or a timedelta, from 1 second to a day",
+    ),
+    "concurrency": (
+        lambda n: _is_count(n, most=MAX_CONCURRENCY),
+        f"a number of events from 1 to {MAX_CONCURRENCY}",
+    ),
+    "key": (_is_key, f"None, one of {', '.join(KEYS)}, or a plain def that takes the event"),
+    "part_size": (
+        lambda n: _is_count(n, most=MAX_PART_SIZE),
+        f"a number of events from 1 to {MAX_PART_SIZE:,}",
+    ),
+    "min_count": (lambda n: n is None or _is_count(n), "None or a number of events"),
+    "min_interval": (lambda n: n is None or _is_delay(n), "None, seconds or a timedelta"),
+    "on_error": (lambda word: word in ("retry", "stop", "park"), '"retry", "stop" or "park"'),
+    "max_retries": (lambda n: _is_count(n, least=0), "a number of retries, 0 or more"),
+    "give_up": (_are_errors, "a tuple of exception classes, such as (ValueError,)"),
+    "handler_timeout": (
+        lambda n: n is None or _is_interval(n),
+        "None, or seconds above 0 or a timedelta",
+    ),
+    "backoff": (
+        _is_backoff,
+        "the first delay and the longest, such as (1.0, 3600.0): seconds, 0 or more, or timedeltas",
+    ),
+}
 
 
 def check(consumer: BaseConsumer) -> None:
