@@ -249,7 +249,7 @@ def test_consumer_ends_with_what_to_do_and_goes_on_after_the_repair(
     _story(db)
     seen: list[str | None] = []
 
-    class Behind(TransactionalConsumer if transactional else Consumer):  # type: ignore[misc]
+    class Behind(TransactionalConsumer if transactional else Consumer):  # type: ignore[misc]  # which kind
         queue = "q"
         name = "behind"
 
