@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine,
 # Exceptions that are failures of the handler itself. CancelledError is no Exception, but a handler
 # also gets it from a cancelled task of its own. All others, such as SystemExit, end the consumer.
 HANDLER_ERRORS = (Exception, asyncio.CancelledError)
+LONGEST = 500  # characters of a key; an index holds it
 
 
 class HandlerFailed(Exception):
@@ -79,9 +80,6 @@ def _discard(result: object) -> None:
 
 def _article(noun: str) -> str:
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
-
-
-LONGEST = 500  # characters; an index holds it
 
 
 def key_text(key: object) -> str | None:
