@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pgqpy.consumers import AsyncConsumer, Consumer, crash
-from tests.consumers.harness import CONSUMER, END, QUEUE, private
+from tests.consumers.harness import CONSUMER, END, QUEUE, in_transactions, private
 from tests.consumers.workers import taken
 from tests.support.waiting import eventually
 
@@ -224,6 +224,8 @@ def test_process_batch_reads_no_event_without_its_session(queue, dsn, make, conn
 
     queue.insert(*"abcd")
     kind = InTask if make.asynchronous else InThread
+    kind = in_transactions(kind, settings.get("transactional", False))
+    settings = {key: value for key, value in settings.items() if key != "transactional"}
     make.run(type("Cut", (kind,), {"queue": QUEUE, "name": CONSUMER, **settings})(dsn))
     queue.wait_until_finished()
     assert cut.handled == list("aabcd")

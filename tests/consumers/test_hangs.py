@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 KILLERS = str(Path(__file__).with_name("killers.py"))
 THREADS = f"""
 import asyncio, sys
-from pgqpy.consumers import AsyncConsumer, Consumer, TransactionalConsumer
+from pgqpy.consumers import AsyncTransactionalConsumer, TransactionalConsumer
 
 class Process(TransactionalConsumer):
     queue, name = {QUEUE!r}, {CONSUMER!r}
@@ -26,7 +26,7 @@ class Process(TransactionalConsumer):
 
 """
 ASYNCIO = (
-    THREADS.replace("(Consumer)", "(AsyncConsumer)")
+    THREADS.replace("(TransactionalConsumer)", "(AsyncTransactionalConsumer)")
     .replace("def process", "async def process")
     .replace("connection.execute", "await connection.execute")
 )
