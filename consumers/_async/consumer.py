@@ -207,11 +207,12 @@ class AsyncConsumer(AsyncRunnableConsumer):
     """Processes the events of a queue, from the position of one registered consumer on.
 
     Subclass it, set `queue` and `name`, and write `process_event(self, event)`, or
-    `process_batch(self, batch)` for a whole batch at a time. An exception of `process_event` puts
-    the event into the retry queue with growing delays, and after `max_retries` makes it a dead
-    event; after one of `process_batch` the whole batch is delivered again. `Retry(after=…)` asks
-    for a delay. With `on_error = "stop"` the first exception ends `run()` and leaves the batch
-    unfinished; with "park" an event and the later ones of its `key` wait, and keep their order.
+    `process_batch(self, batch)` for a batch at a time, or a part of it with `part_size` events. An
+    exception of `process_event` puts the event into the retry queue with growing delays, and after
+    `max_retries` makes it a dead event; after one of `process_batch` all its events are delivered
+    again. `Retry(after=…)` asks for a delay. With `on_error = "stop"` the first exception ends
+    `run()` and leaves the batch unfinished; with "park" an event and the later ones of its `key`
+    wait, and keep their order.
 
     Events are delivered at least once; with AsyncTransactionalConsumer each effect happens once.
 
