@@ -181,9 +181,6 @@ def measuring_batch(counts: ConsumerTotals, batch: TracedBatch) -> Iterator[None
         yield
 
 
-COUNTS = ("batches", "events", "retries", "dead")
-
-
 @dataclass
 class ConsumerTotals:
     """Totals of the batches that were finished since the consumer was made."""
