@@ -179,27 +179,6 @@ def test_what_cannot_be_caught_in_process_batch_ends_run(queue, make, log, trans
     assert queue.pending() > 0
 
 
-async def test_cancelling_the_task_of_a_consumer_ends_it(queue, dsn):
-    from pgqpy.consumers import AsyncConsumer
-
-    arrived = asyncio.Event()
-
-    class Endless(AsyncConsumer):
-        queue, name = QUEUE, CONSUMER
-
-        async def process_event(self, event):
-            arrived.set()
-            await asyncio.Event().wait()
-
-    queue.insert("a")
-    task = asyncio.create_task(Endless(dsn).run())
-    await asyncio.wait_for(arrived.wait(), 30)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert queue.pending() > 0
-
-
 def test_closing_the_connection_is_a_failure_of_that_event(queue, make, effects, log):
     def handler(event, connection):
         if event.data == "bad":

@@ -9,8 +9,7 @@ import pytest
 
 from pgqpy.consumers import AsyncConsumer, Consumer
 from pgqpy.consumers.settings import FIXED
-from pgqpy.errors import ConsumerRunning
-from tests.consumers.harness import CONSUMER, END, QUEUE, Queue, private, short_grace
+from tests.consumers.harness import CONSUMER, END, QUEUE, Queue, private
 from tests.support.waiting import eventually
 
 KINDS = [{}, {"shared": True}, {"shared": True, "lease": 60}, {"lanes": 2, "key": "extra1"}]
@@ -29,15 +28,6 @@ def test_the_lock_is_that_of_the_name_that_was_set_last(queue, client, make, dsn
     queue.insert("a")
     eventually(lambda: seen == ["a"])
     assert running.consumer.name == "renamed"
-
-
-def test_a_second_process_of_a_name_that_was_set_late_is_refused(queue, make):
-    first = make.consumer(lambda event: None)
-    first.name = "renamed"
-    make.run(first)
-    eventually(lambda: private(first, "worked"))
-    with short_grace(), pytest.raises(ConsumerRunning):
-        make.start(lambda event: None, name="renamed").join()
 
 
 def test_settings_that_a_run_depends_on_are_fixed_while_it_lasts(queue, make):
@@ -93,17 +83,6 @@ def test_settings_of_the_class_count_from_the_next_run_on(queue, make, client):
     queue.insert("b")
     make.run(consumer)
     eventually(lambda: seen == [(CONSUMER, "a"), ("second", "b")])
-
-
-def test_consumers_that_are_equal_run_side_by_side(queue, client, make):
-    client.register_consumer(QUEUE, "second")
-    seen = []
-    kind: Any = type(make.consumer(lambda event: seen.append(event.data)))
-    kind.__eq__, kind.__hash__ = lambda *_: True, None
-    for name in (CONSUMER, "second"):
-        make.run(kind(make.dsn, name=name))
-    queue.insert("a")
-    eventually(lambda: seen == ["a", "a"])
 
 
 def test_a_consumer_that_was_renamed_runs_again(queue, make, client):
