@@ -18,7 +18,19 @@ if TYPE_CHECKING:
     from pgqpy.consumers.settings import BaseConsumer
 
 
+class BoundedTraceback(logging.Filter):
+    """Gives a record its traceback as text, before a formatter would make one without bounds."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Set `exc_text`, which logging.Formatter uses if it is there; keep every record."""
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            record.exc_text = traceback_text(error)
+        return True
+
+
 logger = logging.getLogger("pgqpy.consumers")
+logger.addFilter(BoundedTraceback())
 
 
 def log_lost(consumer: BaseConsumer, state: RetryCallState) -> str:
@@ -47,18 +59,3 @@ def log_ended(consumer: BaseConsumer, in_progress: str, error: BaseException) ->
     """Log that an exception of a handler ends the run."""
     text = "consumer %s of queue %s ends: the handler of %s raised %s; the batch stays open"
     logger.error(text, consumer.name, consumer.queue, in_progress, describe(error))
-
-
-class BoundedTraceback(logging.Filter):
-    """Gives a record its traceback as text, before a formatter would make one without bounds."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Set `exc_text`, which logging.Formatter uses if it is there; keep every record."""
-        error = record.exc_info[1] if record.exc_info else None
-        if error is not None:
-            record.exc_text = traceback_text(error)
-        return True
-
-
-logger = logging.getLogger("pgqpy.consumers")
-logger.addFilter(BoundedTraceback())

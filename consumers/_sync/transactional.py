@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from pgqpy.records import Batch, Event
 
 
+logger = logging.getLogger("pgqpy.consumers")
+
 COLLISION_BASE = 0.01  # seconds
 COLLISION_MAX = 5.0  # seconds
 MANY_COLLISIONS = 5  # in a row; more are a warning
@@ -389,7 +391,7 @@ class TransactionalParts(TransactionalLoop):
         self._events_of_part: list[Event] = []
         self._finished = False  # the part that was read last
         self._position: int | None = None  # at which it was read
-        self._beat_at = 0.0  # of life, by finishing the part: waiting.boottime()
+        self._beat_at = 0.0  # when the part was finished: waiting.boottime()
 
     def run(self) -> None:
         """Work until `stop`; the part at hand is then rolled back unless all of it was handled."""
@@ -409,7 +411,7 @@ class TransactionalParts(TransactionalLoop):
             if info is None:
                 return False
             self._position = self.session.runner.run(consume.position(info))
-            size = self.careful.part_size or 1  # a worker learns it with the batch that it takes
+            size = self.careful.part_size or self.consumer.part_size
             self._reader = PartReader(self.session, info, size)
         self.info = self._reader.info
         self._finished = False
@@ -466,6 +468,3 @@ def kind_of_loop(
     if not consumer.is_transactional:
         return PlainLoop
     return TransactionalLoop if session.extension else TransactionalParts
-
-
-logger = logging.getLogger("pgqpy.consumers")
