@@ -158,12 +158,8 @@ class Timers:
         running = self._threads.get(duty)
         if running is None or not running.is_alive():
             thread = Thread(target=duty, name=duty.name, daemon=True)
-            try:
-                thread.start()
-            except RuntimeError as exc:  # no thread can be started: APScheduler would only log it
-                duty.report_failure(exc)
-            else:
-                self._threads[duty] = thread
+            thread.start()
+            self._threads[duty] = thread
 
     def _check_clock(self, offset: float) -> None:
         """Run every duty when somebody has set the wall clock, which APScheduler goes by.

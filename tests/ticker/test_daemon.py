@@ -69,19 +69,6 @@ def test_new_event_is_ticked_and_notified(start, dsn, client, queue, listener):
     assert eventually(lambda: delivered(client)) == [event]
 
 
-def test_event_of_a_long_transaction_is_delivered_after_its_commit(
-    start, dsn, client, queue, connect
-):
-    daemon = start(dsn)
-    daemon.wait_for("active")
-    with connect(autocommit=False) as app:
-        (late,) = app.execute("select pgq.insert_event('orders', 't', 'late')").fetchone()
-        early = client.insert_event(queue, "t", "early")
-        assert eventually(lambda: delivered(client)) == [early]
-        app.commit()
-    assert eventually(lambda: delivered(client)) == [late]
-
-
 def test_retried_event_comes_back(start, dsn, client, queue):
     daemon = start(dsn, retry_period=0.1)
     daemon.wait_for("active")
@@ -116,10 +103,6 @@ def test_metrics_have_their_names(start, dsn, client, queue):
     shown = daemon.metrics()
     assert [name for name in METRICS if name not in shown] == []
     assert 'queue="orders"' in shown
-
-
-def test_unknown_path_is_not_found(start, dsn):
-    assert start(dsn).get("/")[0] == 404
 
 
 def test_health_shows_role_and_age(start, dsn):

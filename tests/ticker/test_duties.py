@@ -243,20 +243,6 @@ def test_idle_queue_gets_a_tick_by_the_rules_of_pgq(client, statements, queue):
     assert (ticked, int(tick_id)) == (queue, first + 1)
 
 
-def test_due_queue_that_fails_does_not_stop_the_others(client, connection, statements, queue):
-    client.create_queue("zebra")
-    connection.execute("alter sequence pgq.event_1_tick_seq rename to away")
-    for name in (queue, "zebra"):
-        client.set_queue_config(name, "ticker_max_lag", "0 s")
-        client.insert_event(name, "t", "1")
-    due_ticks = DueTicks(0.01)
-    done = due_ticks.step(statements, LastTicks(), now=0.0)
-    assert [name for name, _ in done.ticks] == ["zebra"]
-    assert [failure.queue for failure in done.failures] == [queue]
-    assert due_ticks.failing.pausing(queue, now=0.02)
-    assert not due_ticks.step(statements, LastTicks(), now=0.02).failures
-
-
 def test_failed_queue_is_logged_to_work_again_once_at_its_next_tick(capsys):
     report = Report("shop", logs.make_logger(TickerSettings()), TickerMetrics())
     report.ticked(Ticked(failures=[Failure("orders", psycopg.DataError("broken"), 1)]))

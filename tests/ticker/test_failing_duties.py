@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Event, Thread
+from threading import Event
 
 from pgqpy.errors import ConnectionFailed
 from pgqpy.ticker import last_ticks, logs, periodic, session
@@ -82,20 +82,3 @@ def test_duty_that_gets_no_connection_is_in_healthz_until_it_gets_one(
     eventually(lambda: state() == (200, "degraded", ["gauges", "maint"]))
     monkeypatch.setattr(session, "open_client", connect)
     eventually(lambda: state() == (200, "ok", []))
-
-
-def test_duty_that_gets_no_thread_is_in_healthz_until_it_gets_one(start, dsn, queue, monkeypatch):
-    daemon = start(dsn, gauge_period=0.1, maint_period=0.1, cron=False)
-
-    class Refused(Thread):
-        def start(self):
-            raise RuntimeError("can't start new thread")
-
-    def state():
-        ((_, database),) = daemon.healthz()[1]["databases"].items()
-        return database["failing_duties"]
-
-    monkeypatch.setattr(periodic, "Thread", Refused)
-    eventually(lambda: state() == ["gauges", "maint"])
-    monkeypatch.setattr(periodic, "Thread", Thread)
-    eventually(lambda: state() == [])

@@ -257,19 +257,6 @@ def slow_maintenance(ticker):
     return (status, body) if "maint" in database["slow_duties"] else None
 
 
-def test_queue_whose_row_stays_locked_is_logged_and_works_again(start, dsn, client, connect, queue):
-    client.create_queue("other")
-    daemon = start(dsn)
-    daemon.wait_for("active")
-    with connect(autocommit=False) as admin:
-        admin.execute("select from pgq.queue where queue_name = 'orders' for update")
-        client.insert_event(queue, "t", "1")
-        failing = daemon.wait_for("queue failing", queue="orders", sqlstate="55P03")
-        assert "transaction" in failing["remedy"]
-        assert_ticking(client, "other")
-    daemon.wait_for("queue works again", queue="orders")
-
-
 def test_queue_whose_sequence_stays_locked_is_logged_and_works_again(
     start, dsn, client, connect, queue
 ):

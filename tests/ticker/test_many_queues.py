@@ -185,17 +185,6 @@ def test_others_are_ticked_together_while_one_fails(loop, client, connection):
     assert len(transactions) == 1
 
 
-def test_dropped_queue_fails_no_more(loop, client, connection):
-    connection.execute("alter sequence pgq.event_4_tick_seq rename to away")
-    client.insert_event("q04", "t", "1")
-    assert set(loop.settle()[1]) == {"q04"}
-    connection.execute("alter sequence pgq.away rename to event_4_tick_seq")
-    client.drop_queue("q04")
-    assert loop.settle() == ([], [])
-    assert not loop.state.failing
-    assert not loop.state.failing_ids
-
-
 def test_queue_whose_drop_is_left_open_holds_up_no_other(loop, client, connect):
     with connect(autocommit=False) as admin:
         admin.execute("select pgq.drop_queue('q05')")
@@ -205,22 +194,6 @@ def test_queue_whose_drop_is_left_open_holds_up_no_other(loop, client, connect):
         assert (sorted(ticks), failures) == (["q04", "q06", "q12"], [])
         admin.rollback()
     client.insert_event("q05", "t", "1")
-    assert loop.settle() == (["q05"], [])
-
-
-def test_queue_whose_sequence_is_locked_holds_up_no_other(loop, client, connect):
-    with connect(autocommit=False) as admin:
-        admin.execute("alter sequence pgq.event_5_id_seq cache 1")
-        for name in ("q04", "q06", "q12"):
-            client.insert_event(name, "t", "1")
-        ticks, failures = loop.settle()
-        assert sorted(ticks) == ["q04", "q06", "q12"]
-        assert set(failures) == {"q05"}
-        client.insert_event("q06", "t", "2")
-        assert loop.settle()[0] == ["q06"]
-        admin.rollback()
-    client.insert_event("q05", "t", "1")
-    loop.now += LATER
     assert loop.settle() == (["q05"], [])
 
 

@@ -81,11 +81,6 @@ def test_polling_changes_nothing(loop, connection):
     assert connection.execute("select pg_current_snapshot()::text").fetchone() == before
 
 
-def test_other_writes_are_no_reason_to_tick(loop, connection):
-    connection.execute("create table app (id int)")
-    assert loop.ticked() == []
-
-
 def test_event_of_open_transaction_is_ticked_when_it_commits(loop, client, connect):
     with connect(autocommit=False) as app:
         (event,) = app.execute("select pgq.insert_event('orders', 't', '1')").fetchone()
@@ -159,17 +154,6 @@ def test_transactions_of_others_are_not_waited_for(loop, client, connect, connec
     assert loop.ticked() == []
 
 
-def test_many_writers_end_one_after_the_other(loop, client, connect):
-    apps = [connect(autocommit=False) for _ in range(5)]
-    ids = [app.execute("select pgq.insert_event('orders', 't', '1')").fetchone()[0] for app in apps]
-    client.insert_event("other", "t", "a write that shows")
-    loop.settle()
-    for app, event in reversed(list(zip(apps, ids, strict=True))):
-        app.commit()
-        assert loop.ticked() == ["orders"]
-        assert batch_ids(client) == [event]
-
-
 def test_paused_queue_is_ticked_again_when_it_goes_on(loop, client):
     client.set_queue_config("orders", "ticker_paused", True)
     client.insert_event("orders", "t", "1")
@@ -193,13 +177,6 @@ def test_one_notification_for_each_tick(loop, client, connect):
     (notification,) = listener.notifies(timeout=30, stop_after=1)
     assert (queue, notification.payload) == ("orders", tick_id)
     assert list(listener.notifies(timeout=0)) == []
-
-
-def test_queue_that_fails_does_not_stop_the_others(loop, client, connection):
-    connection.execute("drop sequence pgq.event_1_tick_seq cascade")
-    client.insert_event("orders", "t", "1")
-    client.insert_event("other", "t", "1")
-    assert outcome(loop.poll()) == (["other"], [("orders", "42P01")])
 
 
 def test_queue_that_fails_is_left_alone_for_a_while(loop, client, connection):
@@ -276,15 +253,6 @@ def test_queue_that_was_locked_and_is_dropped_fails_no_more(loop, client, connec
     loop.poll()
     assert not loop.state.failing
     assert not loop.state.locked
-
-
-def test_restored_queue_fails_with_its_sqlstate(loop, client, connection):
-    connection.execute(
-        "update pgq.tick set tick_snapshot = '999999999:999999999:' where tick_queue = 1"
-    )
-    client.insert_event("orders", "t", "1")
-    client.insert_event("other", "t", "1")
-    assert outcome(loop.poll()) == (["other"], [("orders", "PQ012")])
 
 
 def test_names_are_passed_as_they_are(client, statements):

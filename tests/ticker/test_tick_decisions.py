@@ -13,7 +13,6 @@ from pgqpy.ticker.tick import (
     HOT_QUEUES,
     NO_SNAPSHOT,
     RANGES,
-    ROUND,
     Backoff,
     TickState,
 )
@@ -30,12 +29,6 @@ def ranges(last_ticks):
     """Return the known queues, by range, of one round."""
     last_ticks.make_stale()
     return [last_ticks.next_range().selection().queue_ids for _ in range(last_ticks.stale)]
-
-
-def test_no_tick_is_known_at_first():
-    selection = everything(LastTicks())
-    assert (selection.queue_ids, selection.seqs, selection.writers) == (b"{}", b"{}", b"{}")
-    assert selection.covers(1)
 
 
 def test_the_last_tick_and_its_open_writers_are_known():
@@ -109,23 +102,6 @@ def test_pauses_get_longer_with_every_failure():
         assert not backoff.pausing("a", now=pause)
 
 
-def test_pause_does_not_overflow():
-    backoff = Backoff()
-    for _ in range(5000):
-        backoff.failed("a", now=0.0)
-    assert not backoff.pausing("a", now=10.0)
-
-
-def test_failing_queue_is_tried_again_after_its_pause():
-    backoff = Backoff()
-    backoff.failed("a", now=10.0)
-    assert backoff.pausing("a", now=10.05)
-    assert not backoff.due(now=10.05)
-    assert not backoff.pausing("a", now=10.1)
-    assert backoff.due(now=10.1)
-    assert not backoff.pausing("b", now=10.0)
-
-
 def test_success_ends_a_row_of_failures():
     backoff = Backoff()
     backoff.failed("a", now=0.0)
@@ -181,15 +157,6 @@ def test_all_ranges_are_polled_once_in_a_round():
     state = stale(4)
     assert len(list(state.next_ranges(now=100.0))) == 4
     assert list(state.next_ranges(now=200.0)) == []
-
-
-def test_next_round_begins_a_period_after_the_last():
-    state = stale(4)
-    assert len(list(state.next_ranges(now=100.0))) == 4
-    state.last_ticks.make_stale()
-    assert list(state.next_ranges(now=100.0)) == []
-    assert len(list(state.next_ranges(now=100.0 + ROUND / 2))) == 2
-    assert len(list(state.next_ranges(now=100.0 + ROUND))) == 2
 
 
 def test_no_poll_includes_more_than_a_few_ranges():
