@@ -64,7 +64,6 @@ def read_batches(
     files: Sequence[ArchiveFile],
     wanted: ArchiveSelection = ALL,
     columns: Sequence[str] = tuple(COLUMNS.names),
-    share: tuple[int, int] = (0, 1),
 ) -> Iterator[pa.RecordBatch]:
     """Yield the wanted events of files as Arrow batches with these of the columns of `COLUMNS`.
 
@@ -75,12 +74,11 @@ def read_batches(
         files: in their order; those without wanted events are left out.
         wanted: which events.
         columns: their names.
-        share: number n of m: the row groups n, n + m, … of each file, for readers side by side.
     """
     for each in choose_files(files, wanted.after, wanted.up_to):
         with open_file(store, each.path) as file:
             info_of(file, each.path)
-            yield from _read_file(file, each.path, wanted, columns, share)
+            yield from _read_file(file, each.path, wanted, columns)
 
 
 def read_groups(
@@ -127,11 +125,10 @@ def _read_file(
     path: str,
     wanted: ArchiveSelection,
     columns: Sequence[str],
-    share: tuple[int, int],
 ) -> Iterator[pa.RecordBatch]:
     groups = [
         number
-        for number in range(share[0], file.metadata.num_row_groups, share[1])
+        for number in range(file.metadata.num_row_groups)
         if _may_hold(file.metadata.row_group(number), wanted)
     ]
     if not groups:  # pyarrow before 19 raises an error for none

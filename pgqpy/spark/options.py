@@ -124,7 +124,6 @@ SOURCE_NAMES = (
     "service",
     "queue",
     "consumer",
-    "archive",
     "types",
     "startingOffsets",
     "startingTick",
@@ -172,7 +171,6 @@ class ReadOptions(NamedTuple):
     max_ticks: int | None
     min_partitions: int | None
     fail_on_data_loss: bool
-    archive: str | None
 
 
 def read_options(spark_options: Mapping[str, str]) -> ReadOptions:
@@ -190,7 +188,6 @@ def read_options(spark_options: Mapping[str, str]) -> ReadOptions:
         max_ticks=_count(options, "maxTicksPerTrigger"),
         min_partitions=_count(options, "minPartitions", most=MAX_PARTITIONS),
         fail_on_data_loss=bool_option(options, "failOnDataLoss", default=True),
-        archive=options.get("archive"),
     )
 
 
@@ -205,8 +202,6 @@ def stream_options(spark_options: Mapping[str, str]) -> ReadOptions:
         )
     if options.end is not None:
         raise _only(options.end.option, "a stream has no end, trigger(availableNow=True) stops it")
-    if options.archive is not None:
-        raise _only("archive", "a stream begins at a tick that the queue has")
     return options._replace(start=options.start or Bound("subscription"))
 
 
