@@ -11,9 +11,8 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, tuple_row
 
 from pgqpy.client.schema_owner import UNTRUSTED_OWNER, not_trusted
-from pgqpy.dependents import foreign_objects
 from pgqpy.errors import PgqError, SchemaMissing, SchemaRefused
-from pgqpy.manifest import execute_sql, place, preflight_sql, shipped_version
+from pgqpy.manifest import execute_sql, names_in, place, preflight_sql, shipped_version
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -22,10 +21,6 @@ if TYPE_CHECKING:
 ROLES = ("pgq_reader", "pgq_writer", "pgq_admin", "pgq_ticker", "pgq_dashboard")
 LOCK = (7366513, 1)  # the advisory lock that schema/install.sql takes too
 INSTALL_REFUSED = "PQ014"
-RUNNING = """
-    select application_name, pid from pg_catalog.pg_stat_activity
-     where datname = current_database() and pid <> pg_backend_pid()
-       and application_name like 'pgqpy %%' order by 1, 2"""
 
 # By Status.state: what is wrong, and what to do.
 PROBLEMS = {
@@ -159,12 +154,11 @@ def uninstall(
     Without `force` it refuses if there are queues. The five roles belong to the cluster and stay;
     with `roles`, those are dropped that no database uses and that have no other members. It refuses
     if an object that is not pgqpy's is in the schema, or depends on it, such as a view on an event
-    table; or while a process of pgqpy runs: a call that has begun may go on in another schema pgq.
+    table. Stop tickers and consumers first.
 
     Raises SchemaMissing, SchemaRefused.
     """
     _check_idle(connection)
-    _check_nobody_runs(connection)
     try:
         with connection.transaction():
             connection.execute("select pg_advisory_xact_lock(%s, %s)", LOCK)
@@ -175,7 +169,7 @@ def uninstall(
                 raise SchemaRefused(str(found.untrusted))
             queues = _check_removable(found, force=force)
             connection.execute(preflight_sql().encode())
-            if others := foreign_objects(connection):
+            if others := _foreign_objects(connection):
                 msg = (
                     "other objects are in the schemas pgq and pgq_coop, or depend on them: "
                     f"{others}; drop them, or move them to another schema"
@@ -196,13 +190,19 @@ def uninstall(
     return Uninstalled(queues, dropped, kept)
 
 
-def _check_nobody_runs(connection: Connection[Any]) -> None:
-    """Refuse beside tickers, consumers and their like: a call that has begun checks nothing."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute(RUNNING, [])
-        running = [f"{name} (server process {pid})" for name, pid in cursor]
-    if running:
-        raise SchemaRefused(f"these processes run: {', '.join(running)}; stop them first")
+def _foreign_objects(connection: Connection[Any]) -> str | None:
+    """Return their descriptions, separated by commas; None if there is none.
+
+    Call it in a transaction: it sets a setting for the rest of that.
+    """
+    connection.execute("set local quote_all_identifiers = off")  # for the names of the schemas
+    ours = {
+        "functions": names_in("functions"),
+        "coop": names_in("functions/coop"),
+        "relations": names_in("tables") + names_in("views"),
+    }
+    row = connection.cursor(row_factory=tuple_row).execute(_FOREIGN, ours).fetchone()
+    return row[0] if row else None
 
 
 def _check_removable(found: Status, *, force: bool) -> int:
@@ -281,4 +281,40 @@ _FOREIGN_MEMBERS = """
     select exists (select from pg_auth_members m join pg_roles r on r.oid = m.roleid
         where r.rolname = %s and m.member <> current_user::regrole
         and pg_get_userbyid(m.member) <> all(%s))
+"""
+
+# Outside of the schemas, what depends on their tables, types or functions. A rule, a default, a
+# constraint or a trigger has no schema of its own: the first part of its address is its table's.
+# Inside, what the owner has put there. A sequence of a serial column belongs to its table.
+_FOREIGN: LiteralString = """
+    with space as (select oid, nspname from pg_namespace where nspname in ('pgq', 'pgq_coop')),
+    outside as (
+        select d.classid, d.objid, d.objsubid from pg_depend d
+        where d.deptype = 'n'
+            and (d.refclassid, d.refobjid) in (
+                select tableoid, oid from pg_class where relnamespace in (select oid from space)
+                union all
+                select tableoid, oid from pg_type where typnamespace in (select oid from space)
+                union all
+                select tableoid, oid from pg_proc where pronamespace in (select oid from space))
+            and coalesce(
+                (pg_identify_object(d.classid, d.objid, 0)).schema,
+                (pg_identify_object_as_address(d.classid, d.objid, 0)).object_names[1])
+                not in ('pgq', 'pgq_coop')),
+    inside as (
+        select d.classid, d.objid, 0 from pg_depend d
+        join space on d.refclassid = 'pg_namespace'::regclass and d.refobjid = space.oid
+        left join pg_proc p on d.classid = 'pg_proc'::regclass and p.oid = d.objid
+        left join pg_class c on d.classid = 'pg_class'::regclass and c.oid = d.objid
+        where d.deptype = 'n'
+            and case nspname when 'pgq' then
+                coalesce(p.proname <> all (%(functions)s) and p.proname !~ '^insert_group_[0-9]+$',
+                    c.relname <> all (%(relations)s || '{batch_id_seq}'::text[])
+                    and c.relname !~ '^event_[0-9]+(_[0-9]+|_id_seq|_tick_seq)?$'
+                    and c.relname !~ '^truncation_[0-9]+$'
+                    and not exists (select from pg_depend o where o.classid = d.classid
+                        and o.objid = d.objid and o.deptype in ('a', 'i')), true)
+                else coalesce(p.proname <> all (%(coop)s), true) end)
+    select string_agg(distinct pg_describe_object(classid, objid, objsubid), ', ')
+    from (table outside union all table inside) found (classid, objid, objsubid)
 """

@@ -46,7 +46,6 @@ def checks(limit: timedelta) -> tuple[Check, ...]:
         Check("rights", schema.RIGHTS, schema.judge_rights),
         Check("rights", schema.PUBLIC, schema.judge_public),
         Check("roles", schema.ADMINS, schema.judge_admins),
-        Check("restored", schema.WITHOUT_KEY, schema.judge_without_key),
         Check("restored", schema.RESTORED, schema.judge_restored),
         Check("restored", schema.MOVED, schema.judge_moved),
         Check("position", schema.POSITIONS, schema.judge_positions),

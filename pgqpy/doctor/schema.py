@@ -158,31 +158,6 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:3]) + (", …" if names[3:] else "")
 
 
-# A restore over an installation drops the constraints first. A table that something else depends on
-# stays then, and gets the rows of the dump beside its own. Tables that the owner added may have no
-# key: so the engine's are named.
-WITHOUT_KEY = """
-    select c.relname::text as name from pg_class c
-    where c.relnamespace = to_regnamespace('pgq') and c.relkind = 'r'
-        and to_regclass('pgq.installation') is not null
-        and c.relname ~ '(?x)^(installation | queue | checked | tick(_recent)? | consumer
-            | registration | position | retry_queue | delayed_event | dead_event | parked
-            | skipped_event | dedup_key | ledger | stage | cron | replay | change | history_[0-2])$'
-        and not exists (
-            select from pg_constraint where conrelid = c.oid and contype = 'p')
-    order by 1
-"""
-
-
-def judge_without_key(rows: list[Row]) -> Iterator[Finding]:
-    """Report tables of the engine without their primary key: a restore that failed in part."""
-    if rows:
-        names = _listed([f"pgq.{row['name']}" for row in rows])
-        what = f"no primary key is on {names}: a restore failed in part, and rows may stand twice"
-        remedy = "restore into a database without the schema pgq, or drop first what depends on it"
-        yield Finding("fail", "restored", what, remedy)
-
-
 RESTORED = """
     select q.queue_name,
         greatest(txid_snapshot_xmax(t.tick_snapshot), (

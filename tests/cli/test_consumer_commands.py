@@ -27,19 +27,6 @@ def test_register_list_show_and_unregister(run: Run, run_json: RunJson) -> None:
     assert run_json("consumer", "list", "orders") == []
 
 
-def test_list_of_one_queue_names_only_its_consumers(run: Run, run_json: RunJson) -> None:
-    for queue in ("orders", "mails"):
-        run("queue", "create", queue)
-        run("consumer", "register", queue, "billing")
-    assert [row["queue_name"] for row in run_json("consumer", "list", "mails")] == ["mails"]
-
-
-def test_unregister_needs_a_registered_consumer(run: Run) -> None:
-    run("queue", "create", "orders")
-    result = run("consumer", "unregister", "orders", "billing")
-    assert failed_with(result, 1, "not registered", "pgqpy consumer list")
-
-
 def test_unregister_with_events_left_needs_force_without_a_terminal(
     run: Run, run_json: RunJson, client: pgqpy.Client
 ) -> None:
@@ -115,21 +102,6 @@ def test_a_reader_sees_its_consumers_and_the_counts_of_what_was_set_aside(
     for row in (json.loads(listed.stdout)[0], json.loads(shown.stdout)):
         assert row["consumer_name"] == "billing"
         assert (row["retry_events"], row["dead_events"]) == (1, 1)
-
-
-def test_dead_events_are_listed_revived_and_deleted(
-    run: Run, run_json: RunJson, client: pgqpy.Client
-) -> None:
-    set_one_aside_and_one_dead(client)
-    (dead,) = run_json("event", "list", "orders", "dead", "billing")
-    assert (dead["ev_data"], dead["dead_reason"]) == ("bad", "cannot be read")
-    listed = run("event", "list", "orders", "dead", "billing").stdout
-    assert "cannot be read" in listed
-    revived = run("event", "retry", "orders", "billing", str(dead["ev_id"]))
-    assert (revived.exit_code, revived.stdout) == (0, "1\n")
-    assert run_json("event", "list", "orders", "dead", "billing") == []
-    assert run("event", "delete", "orders", "billing", "--all").stdout == "0\n"
-    assert run_json("consumer", "show", "orders", "billing")["retry_events"] == 2
 
 
 def set_one_aside_and_one_dead(client: pgqpy.Client) -> None:

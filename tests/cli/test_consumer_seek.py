@@ -150,20 +150,3 @@ def test_retention_is_shown_where_it_keeps_events(
     run("queue", "set", "orders", "retention=")
     assert run_json("queue", "show", "orders")["queue_retention"] is None
     assert failed_with(run("queue", "set", "orders", "retention=-1 d"), 1, "0 to 100 years")
-
-
-def test_doctor_and_queue_show_tell_the_same_bytes_of_a_retention(
-    run_json: RunJson, examine: Examine, client: pgqpy.Client, connect: Connect
-) -> None:
-    client.create_queue("orders")
-    client.set_queue_config("orders", "retention", "2 days")
-    client.insert_events("orders", [("t", "x" * 1000)] * 3000)
-    size = run_json("queue", "show", "orders")["total_bytes"]
-    assert size > 3_000_000
-    pretty = client.connection.execute("select pg_size_pretty(%s::bigint)", [size]).fetchone()
-    assert pretty
-    assert f"for 2 d: {pretty[0]};" in examine()[1]["retention"][1]
-    holder = connect(autocommit=False)
-    (table,) = holder.execute("select pgq.current_event_table('orders')").fetchone() or ("",)
-    holder.execute(f"lock table {table} in access exclusive mode".encode())
-    assert "for 2 d: an unknown size;" in examine()[1]["retention"][1]

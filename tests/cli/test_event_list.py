@@ -171,14 +171,6 @@ def test_a_role_that_may_not_read_is_told_which_role_may(
         connection.execute(f"drop role {WRITER}".encode())
 
 
-def test_the_extension_has_no_ranges(bare_run: Run, extension_dsn: str) -> None:
-    with pgqpy.connect(extension_dsn) as client:
-        client.create_queue("orders")
-    for options in ((), ("--newest",)):
-        result = bare_run("--dsn", extension_dsn, "event", "list", "orders", *options)
-        assert failed_with(result, 1, "the extension pgq in this database lacks")
-
-
 def compact(connection: Connection) -> None:
     """Compact ticks, all of which were taken within a second."""
     connection.execute("set lock_timeout = '50ms'")

@@ -58,17 +58,6 @@ def test_a_process_of_ours(directory: Path, command: list[str]) -> None:
     assert said(directory, *command) == (0, f"pgqpy {pgqpy.__version__}\n")
 
 
-def test_the_processes_of_a_simulation(directory: Path, dsn: str) -> None:
-    code, output = said(directory, PGQPY, "simulate", "--dsn", dsn, "--fill", "10")
-    assert (code, "passed" in output) == (0, True), output
-
-
-def test_the_demos_consumer(directory: Path) -> None:
-    command = own_process("pgqpy", "consumer", "run", "pgqpy.demo.balances:Balances")
-    code, output = said(directory, *command, PGQPY_DSN="host=/nowhere")
-    assert (code, "/nowhere" in output) == (1, True), output
-
-
 def test_a_worker_finds_its_module_there_and_not_ours(tmp_path: Path) -> None:
     (tmp_path / "pgqpy.py").write_text(NOTES)
     (tmp_path / "billing.py").write_text("raise ValueError('found')")

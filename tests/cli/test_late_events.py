@@ -38,15 +38,6 @@ def test_doctor_fails_if_nobody_runs_the_consumer(
     assert "3 event(s) wait, the oldest for 16 min" in worst["running"][1]
 
 
-def test_doctor_knows_a_consumer_that_blocks_rotation(
-    late: Connection, client: pgqpy.Client, connection: Connection, examine: Examine
-) -> None:
-    late.commit()
-    client.tick_queue("orders")
-    age(connection, "3 hours")
-    assert "3 pending events" in examine()[1]["consumer"][1]
-
-
 @pytest.mark.parametrize("runs", [True, False])
 def test_doctor_sees_an_open_batch_without_new_ids(
     late: Connection,
@@ -84,10 +75,3 @@ def test_seek_and_unregister_ask_before_such_events_are_lost(
     assert failed_with(refused, 1, "3 pending event(s)", "add --force")
     moved = run(*seek, "end", "--yes")
     assert moved.stderr.endswith(": about 3 event(s) are skipped\n")
-
-
-@pytest.mark.usefixtures("late")
-def test_unregister_asks_for_an_open_batch(client: pgqpy.Client, run: Run) -> None:
-    assert client.next_batch("orders", "billing")
-    refused = run("consumer", "unregister", "orders", "billing")
-    assert failed_with(refused, 1, "has an open batch", "add --force")

@@ -15,16 +15,9 @@ from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
 OF_QUEUES = (
-    ("queue", "list"),
-    ("queue", "show", "orders"),
     ("queue", "create", "orders"),
     ("consumer", "list"),
-    ("consumer", "show", "orders", "billing"),
-    ("consumer", "register", "orders", "billing"),
-    ("event", "insert", "orders", "placed"),
     ("event", "list", "orders"),
-    ("event", "list", "orders", "dead", "billing"),
-    ("schema", "repair"),
 )
 WAITED = """
     select count(*) > 0 from pg_locks
@@ -99,7 +92,7 @@ def test_command_does_not_wait_for_long_and_sends_to_doctor(
     assert failed_with(run(*command), 1, "pgqpy doctor")
 
 
-@pytest.mark.parametrize("table", ["pgq.queue", "pgq.position", "pgq.tick"])
+@pytest.mark.parametrize("table", ["pgq.queue", "pgq.tick"])
 def test_first_finding_of_doctor_is_the_table_that_all_wait_for(
     run: Run, ask: Ask, table: str
 ) -> None:

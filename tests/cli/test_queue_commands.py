@@ -95,15 +95,6 @@ def test_only_a_setting_that_may_be_none_may_be_empty(run: Run, command: str) ->
             assert failed_with(result, 2, f"the setting {name} is empty: write {name}=VALUE")
 
 
-def test_a_list_in_a_pipe_is_aligned_text(run: Run) -> None:
-    run("queue", "create", "orders")
-    run("queue", "create", "a queue with a long name")
-    lines = run("queue", "list").stdout.splitlines()
-    assert lines[0].startswith("queue ")
-    starts = {line.index(word) for line, word in zip(lines, ("last tick", "1", "1"), strict=True)}
-    assert len(starts) == 1
-
-
 def test_show_says_what_the_queue_keeps(run: Run, run_json: RunJson, client: pgqpy.Client) -> None:
     run("queue", "create", "orders")
     client.insert_events("orders", [("t", "d")] * 3)
@@ -125,13 +116,6 @@ def test_show_counts_the_delayed_events_of_the_queue(
     client.insert_events("orders", [("t", "d")] * 3, delay=3600)
     client.insert_event("others", "t", "d", delay=3600)
     assert run_json("queue", "show", "orders")["delayed_events"] == 3
-
-
-def test_names_are_printed_as_they_are(run: Run, run_json: RunJson) -> None:
-    name = "[bold]café'; drop --"
-    run("queue", "create", "--", name)
-    assert run_json("queue", "show", name)["queue_name"] == name
-    assert name in run("queue", "list").stdout
 
 
 def test_works_on_the_real_extension(

@@ -107,21 +107,6 @@ def test_repair_of_all_goes_on_behind_a_queue_that_cannot_be_ticked(
     assert "repaired queue restored" in result.stderr
 
 
-def test_doctor_names_tables_that_a_restore_has_left_without_their_keys(
-    run: Run, connection: psycopg.Connection
-) -> None:
-    connection.execute("alter table pgq.cron drop constraint cron_pkey")
-    connection.execute("create table pgq.notes (text text)")  # that the owner added
-    try:
-        found = run("doctor")
-        connection.execute("alter table pgq.cron add primary key (cron_name)")
-        assert "no primary key" not in run("doctor").stdout
-    finally:
-        connection.execute("drop table pgq.notes")
-    assert found.exit_code == 1
-    assert "no primary key is on pgq.cron:" in found.stdout
-
-
 def test_doctor_warns_of_a_queue_that_has_not_ticked_since_it_was_restored(
     run: Run, connection: psycopg.Connection
 ) -> None:

@@ -22,16 +22,6 @@ def test_uninstall_removes_everything_but_the_roles(admin: Connection) -> None:
     assert works(admin)
 
 
-def test_uninstall_refuses_beside_processes_that_go_on_calling(
-    admin: Connection, cluster: EmbeddedServer, database: str, connect: Connect
-) -> None:
-    install.install(admin)
-    with connect(f"{cluster.dsn(database)} application_name='pgqpy ticker'"):
-        with pytest.raises(SchemaRefused, match=r"pgqpy ticker \(server process \d+\); stop them"):
-            install.uninstall(admin)
-        assert install.status(admin).state == "current"
-
-
 def test_uninstall_refuses_while_there_are_queues(admin: Connection) -> None:
     install.install(admin)
     assert works(admin)
