@@ -97,6 +97,7 @@ class AsyncBase:
             async with AsyncExitStack() as until_end, AsyncExitStack() as begun:
                 async with lock:
                     self.runner.refuse_after_block(origin)
+                    self.runner.refuse_in_pipeline()
                     await self.runner.begin()
                     opened = closing_transaction(self.connection)
                     transaction = await begun.enter_async_context(opened)
@@ -108,8 +109,7 @@ class AsyncBase:
                     if transaction.force_rollback:
                         block.note_rollback()
                     else:
-                        async with self.runner.settled():
-                            self._check_transaction()
+                        self._check_transaction()
         except BaseException:
             if block is not None:  # COMMIT may have failed
                 block.note_rollback()

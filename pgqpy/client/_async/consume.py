@@ -292,7 +292,7 @@ class AsyncConsuming(AsyncBase):
         size = calls.read.checked_fetch_size(fetch_size)
         wanted = calls.ticks.events(queue, from_tick, to_tick)
         name = calls.read.cursor_name(to_tick)
-        async with self.runner.locked(), self.runner.settled():
+        async with self.runner.locked():
             held = await self.runner.is_alone()
             declare = calls.ticks.declare_events(name, wanted, held=held)
             await self.runner.close_left_open()

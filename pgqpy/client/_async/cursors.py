@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
@@ -13,15 +13,16 @@ from psycopg.rows import tuple_row
 
 from pgqpy import calls
 from pgqpy.client.exclusive import ENDED, Block, exclusive_async
-from pgqpy.errors import PgqError
+from pgqpy.errors import InvalidArgument, PgqError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from contextlib import AbstractAsyncContextManager
 
     from pgqpy.calls import Row
 
-_NOTHING = nullcontext()
+IN_PIPELINE = (
+    "a pipeline is open on this connection: call pgqpy before or after it, or over another one"
+)
 
 
 class CallOrigin(NamedTuple):
@@ -56,10 +57,7 @@ class AsyncCursors:
         return self.connection.autocommit and self.status() == TransactionStatus.IDLE
 
     async def is_alone(self) -> bool:
-        """Say the same once no statement runs. A reader that is left closes its cursor at any time.
-
-        Call it in the block of `settled`.
-        """
+        """Say the same once no statement runs. A reader that is left closes its cursor at any time."""
         async with self.connection.lock:
             return self.alone()
 
@@ -96,6 +94,7 @@ class AsyncCursors:
         made = origin or self.origin()
         async with self.exclusive:
             self.refuse_after_block(made)
+            self.refuse_in_pipeline()
             yield
 
     def in_transaction(self) -> bool:
@@ -112,13 +111,10 @@ class AsyncCursors:
         """Whether a pipeline is open: of the application, for ours end with the call."""
         return self.connection.pgconn.pipeline_status != PipelineStatus.OFF
 
-    def settled(self) -> AbstractAsyncContextManager[object]:
-        """In a pipeline of the application, settle what was sent before the block, and the block.
-
-        So an error of another statement is not taken for one of ours, and in autocommit the block
-        is committed at its end: a later error in the pipeline cannot take it back.
-        """
-        return self.connection.pipeline() if self.in_pipeline() else _NOTHING
+    def refuse_in_pipeline(self) -> None:
+        """Raise InvalidArgument in a pipeline of the application, whose results come later."""
+        if self.in_pipeline():
+            raise InvalidArgument(IN_PIPELINE)
 
     def cursor(self) -> AsyncCursor[Row]:
         """Open a cursor that returns tuples."""
@@ -132,16 +128,15 @@ class AsyncCursors:
     async def abandon_cursor(self, name: str, *, held: bool) -> None:
         """Close a server-side cursor that may be gone, in whatever state the connection is.
 
-        Closing what a rollback took away would fail the application's transaction. In a pipeline
-        an error of another statement would be taken for one of the CLOSE. A held cursor outlives
-        both: what cannot be closed now is closed before the next call.
+        Closing what a rollback took away would fail the application's transaction. A held cursor
+        outlives it: what cannot be closed now is closed before the next call.
 
         Readers may be closed by the garbage collector, in the middle of another call. To wait for
         that call's lock would then be a deadlock.
         """
         if held:
             self._left_open.add(name)
-        if self.connection.lock.locked() or (held and self.in_pipeline()):
+        if self.connection.lock.locked() or self.in_pipeline():
             return
         status = self.status()
         if status == TransactionStatus.INTRANS or (held and status != TransactionStatus.INERROR):

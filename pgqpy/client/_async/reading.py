@@ -61,7 +61,7 @@ class AsyncEventReader(AsyncCallRunner):
                 return
         name = calls.read.cursor_name(batch_id)
         # Another thread or task may have the transaction of insert_events.
-        async with self.locked(origin), self.settled():
+        async with self.locked(origin):
             if not await self.is_alone():
                 first = await self.read(wanted, calls.read.OPEN_CURSOR, (batch_id, name, size))
                 reader = self.fetch(wanted, name, size, first, held=False)
@@ -83,9 +83,7 @@ class AsyncEventReader(AsyncCallRunner):
         prepare: bool | None = None,
     ) -> list[Event]:
         """Run a statement that reads some of these events; an empty list if it returns no rows."""
-        origin = self.origin()
-        async with self.exclusive, self.settled():
-            self.refuse_after_block(origin)
+        async with self.locked():
             with _explained(events):
                 return await self._fetch(query, params, prepare=prepare)
 

@@ -58,11 +58,12 @@ class AsyncCallRunner(AsyncCursors):
         for call in wanted:
             if call.pgqpy_only:
                 await self.require_pgqpy(call.function)
-        needs_lock = len(wanted) > 1 or self._left_open or self.in_pipeline()
-        async with self.exclusive if needs_lock else self.exclusive.turn, self.settled():
+        needs_lock = len(wanted) > 1 or self._left_open
+        async with self.exclusive if needs_lock else self.exclusive.turn:
             return await self._run_all(origin, *wanted)
 
     async def _run_all(self, origin: CallOrigin, *wanted: Call[Any]) -> list[Any]:
+        self.refuse_in_pipeline()
         check_encoding(self.connection)
         await self.close_left_open()
         cursors = [self._cursor_for(call) for call in wanted]
@@ -97,7 +98,6 @@ class AsyncCallRunner(AsyncCursors):
                 self.refuse_after_block(origin)
                 await cursor.execute(call.sql, call.params, binary=True, prepare=call.prepare)
             return
-        is_inner = self.in_pipeline()
         try:
             async with self.connection.pipeline():
                 for call, cursor in zip(wanted, cursors, strict=True):
@@ -105,7 +105,7 @@ class AsyncCallRunner(AsyncCursors):
                     await cursor.execute(call.sql, call.params, binary=True, prepare=call.prepare)
         except BaseException as exc:
             # Cancelled while psycopg ended the pipeline: later statements would get into it.
-            if not is_inner and (self.in_pipeline() or not isinstance(exc, Exception)):
+            if self.in_pipeline() or not isinstance(exc, Exception):
                 close(self.connection)
             elif isinstance(exc, psycopg.Error) and self.alone():
                 await self.forget_prepared()  # a transaction of the application rolls back itself
@@ -148,8 +148,7 @@ class AsyncCallRunner(AsyncCursors):
 
 
 async def rows_of(cursor: AsyncCursor[R], kind: Callable[..., R]) -> list[R]:
-    # In a pipeline of the application there is no result yet: fetchall waits for it.
-    if cursor.pgresult is not None and cursor.description is None:
+    if cursor.description is None:
         return []
     try:
         return await cursor.fetchall()

@@ -97,6 +97,7 @@ class Base:
             with ExitStack() as until_end, ExitStack() as begun:
                 with lock:
                     self.runner.refuse_after_block(origin)
+                    self.runner.refuse_in_pipeline()
                     self.runner.begin()
                     opened = closing_transaction(self.connection)
                     transaction = begun.enter_context(opened)
@@ -108,8 +109,7 @@ class Base:
                     if transaction.force_rollback:
                         block.note_rollback()
                     else:
-                        with self.runner.settled():
-                            self._check_transaction()
+                        self._check_transaction()
         except BaseException:
             if block is not None:  # COMMIT may have failed
                 block.note_rollback()

@@ -292,7 +292,7 @@ class Consuming(Base):
         size = calls.read.checked_fetch_size(fetch_size)
         wanted = calls.ticks.events(queue, from_tick, to_tick)
         name = calls.read.cursor_name(to_tick)
-        with self.runner.locked(), self.runner.settled():
+        with self.runner.locked():
             held = self.runner.is_alone()
             declare = calls.ticks.declare_events(name, wanted, held=held)
             self.runner.close_left_open()
