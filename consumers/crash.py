@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from pgqpy.client import connect_as_tool
-from pgqpy.client.session_settings import PINNED
+from pgqpy.client.opening import PINNED
 from pgqpy.consumers.connections import is_collision, is_loss
 from pgqpy.consumers.waiting import start_thread
 from pgqpy.errors import ConnectionFailed, ConsumerNotFound, PgqError

@@ -24,7 +24,7 @@ import psycopg
 
 from pgqpy.calls import share
 from pgqpy.client import connect_as_tool
-from pgqpy.client.session_settings import PINNED
+from pgqpy.client.opening import PINNED
 from pgqpy.consumers import waiting
 from pgqpy.consumers.connections import breaking_off
 from pgqpy.consumers.measures import Outage

@@ -10,7 +10,7 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, tuple_row
 
-from pgqpy.client.schema_owner import UNTRUSTED_OWNER, not_trusted
+from pgqpy.client.opening import UNTRUSTED_OWNER, not_trusted
 from pgqpy.errors import PgqError, SchemaMissing, SchemaRefused
 from pgqpy.manifest import execute_sql, names_in, place, preflight_sql, shipped_version
 

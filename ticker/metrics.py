@@ -187,11 +187,11 @@ def _read(client: Client, sizes: SizesReader) -> Reading:
     names = {info.queue_name for info in queues}
     kept = [row for row in sizes(client) if row.queue_name in names]
     rotations = client.connection.execute(ROTATIONS).fetchall()
-    delayed = client.call(calls.delayed.get_delayed_counts())
+    delayed = client.call(calls.produce.get_delayed_counts())
     counts = {row[:2]: row for row in client.call(calls.admin.get_consumer_counts())}
     # Without counts it is a worker of a shared consumer, or was registered in between.
     consumers = {info[:2]: info for info in client.get_consumer_info() if info[:2] in counts}
-    stalled = client.call(calls.stalled.get_stalled_info())
+    stalled = client.call(calls.admin.get_stalled_info())
     ((usage, oldest),) = client.connection.execute(OLDEST).fetchall()
     workers = client.connection.execute(WORKERS).fetchall()
     return {

@@ -123,7 +123,7 @@ class Mover:
     def _move_delayed(self, client: Client, now: float, left_out: set[str]) -> bool:
         """Move delayed events; say whether more are due. Failed queues are added to `left_out`."""
         with warnings_by_queue(client) as failures:
-            done = client.call(calls.delayed.move_delayed_events(left_out))
+            done = client.call(calls.produce.move_delayed_events(left_out))
         self._count("delayed", Moved(done.moved, tuple(failures.items())))
         for queue in failures:
             self._failing.failed(queue, now)

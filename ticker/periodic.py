@@ -186,7 +186,7 @@ def duties_of(database: Database) -> list[Duty]:
     def maintain(client: Client) -> bool:
         done = maint(client, stopping=stopping)
         report.maintained(done)
-        report.stalled(client.call(calls.stalled.get_stalled_info()))
+        report.stalled(client.call(calls.admin.get_stalled_info()))
         # VACUUM's warnings do not count: where autovacuum does the work, they come at each run.
         return all(isinstance(exc, VacuumWarning) for _, exc in done.failures)
 

@@ -15,8 +15,7 @@ from psycopg import pq
 
 from pgqpy import install
 from pgqpy.client import connect_as_tool
-from pgqpy.client.dsn import connect_parameters
-from pgqpy.client.session_settings import PINNED
+from pgqpy.client.opening import PINNED, connect_parameters
 from pgqpy.errors import PgqError, SchemaMissing, SchemaRefused
 
 if TYPE_CHECKING:

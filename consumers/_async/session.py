@@ -13,7 +13,7 @@ from pgqpy import calls
 from pgqpy.calls import Call, admin, filters, lanes
 from pgqpy.client import AsyncClient, open_session_async
 from pgqpy.client.listening import channel
-from pgqpy.client.session_settings import ISOLATION, PINNED, reset_statements
+from pgqpy.client.opening import ISOLATION, PINNED, reset_statements
 from pgqpy.consumers._async.handler_connection import AsyncHandlerConnection
 from pgqpy.consumers.connections import end_connection
 from pgqpy.consumers.session_watch import OwnCalls

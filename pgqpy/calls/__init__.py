@@ -2,13 +2,10 @@
 
 from pgqpy.calls import (
     admin,
-    arrays,
     bulk,
-    cancel,
     consume,
     cron,
     dead_events,
-    delayed,
     filters,
     history,
     lanes,
@@ -20,13 +17,12 @@ from pgqpy.calls import (
     read,
     replay,
     share,
-    stalled,
     ticks,
 )
 from pgqpy.calls._call import Call, Row
 from pgqpy.calls._check import After, Interval, batch_id, event_id, required_interval
 from pgqpy.calls.admin import Setting
-from pgqpy.calls.failure import failure_of
+from pgqpy.calls.dead_events import failure_of
 from pgqpy.calls.payload import PAYLOAD_LIMIT, Payload
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Events as lines of COPY text."""
+"""Events as lines of COPY text, and as arrays for SQL functions that return their ids."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pgqpy.records import Event
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pgqpy.calls.json_values import Default
+    from pgqpy.calls.payload import Default
 
 REQUIRED = FIELDS[:2]
 BUFFER = 64 * 1024  # octets gathered before they are handed to libpq
@@ -130,3 +130,46 @@ def _from_sequence(event: tuple[Any, ...] | list[Any]) -> tuple[Any, ...]:
         msg = f"an event has 2 to 6 fields ({', '.join(FIELDS)}), not {len(event)}"
         raise InvalidEvent(msg)
     return tuple(event)
+
+
+MOST_EVENTS = 1000  # of a piece
+MOST_OCTETS = 1024 * 1024  # of a piece, but for its last event
+
+
+class Piece:
+    """Events gathered for one call.
+
+    Attributes:
+        columns: a list of texts for each field.
+        first: the place of the first event in the whole load, from 0.
+    """
+
+    def __init__(self, first: int) -> None:
+        """Begin with no event."""
+        self.columns: tuple[list[str | None], ...] = tuple([] for _ in payload.FIELDS)
+        self.first = first
+        self._octets = 0
+
+    def __len__(self) -> int:
+        """Return the number of events."""
+        return len(self.columns[0])
+
+    @property
+    def full(self) -> bool:
+        """Whether the piece is to be sent before more is added."""
+        return len(self) >= MOST_EVENTS or self._octets >= MOST_OCTETS
+
+    def add(self, event: object, limit: int, default: Default | None = None) -> None:
+        """Add an event, in any form that insert_events takes.
+
+        Raises InvalidEvent, with the event's index in the load.
+        """
+        index = self.first + len(self)
+        try:
+            octets = payload.encode(fields_of(event), limit, default)
+        except InvalidEvent as exc:
+            raise InvalidEvent(f"event {index}: {exc}", field=exc.field, index=index) from exc
+        octets += [None] * (len(self.columns) - len(octets))
+        for column, each in zip(self.columns, octets, strict=True):
+            column.append(None if each is None else each.decode())
+            self._octets += len(each or b"")

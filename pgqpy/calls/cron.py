@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import LiteralString
 
-    from pgqpy.calls.json_values import Default
-    from pgqpy.calls.payload import Payload
+    from pgqpy.calls.payload import Default, Payload
 
 Missed = Literal["one", "all", "skip"]
 """What is done about times at which no ticker ran."""

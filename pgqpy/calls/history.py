@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pgqpy.calls import _check as check
 from pgqpy.calls._call import Call, queue_call, records, value
-from pgqpy.calls.json_values import Misfit, dumps
+from pgqpy.calls.payload import Misfit, dumps
 from pgqpy.errors import InvalidArgument
 from pgqpy.records import Change, HistoryPoint
 

@@ -1,15 +1,166 @@
-"""What may be stored as an event, decided before anything is sent."""
+"""What may be stored as an event, and Python values as JSON."""
 
 from __future__ import annotations
 
+import dataclasses
+import datetime as dt
+import json
+import math
 import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from enum import Enum
+from functools import partial
+from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
-from pgqpy.calls.json_values import Default, Misfit, dumps, find_misfit
 from pgqpy.errors import InvalidEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+Default = Callable[[Any], Any]
+
+FORMS: tuple[tuple[tuple[type, ...], Default], ...] = (
+    ((Enum,), attrgetter("value")),
+    ((dt.date, dt.time), methodcaller("isoformat")),  # a datetime is a date
+    ((Decimal, UUID), str),
+    ((Mapping,), dict),
+)
+
+_KEYS = (str, int, float, type(None))  # json.dumps makes text of them
+_LONGEST = 80  # characters of a key or class in an error
+
+
+class Misfit(ValueError):
+    """The value at `path` cannot be written; `problem` says why and what to do."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path} {problem}")
+
+
+def dumps(value: object, default: Default | None = None) -> str:
+    """Return `value` as JSON text; `default` converts what the rule does not know.
+
+    Raises Misfit for the first part of it that cannot be written.
+    """
+    encode = _encode if default is None else _encoder(default).encode
+    try:
+        return encode(value)
+    except Exception as error:  # a conversion of the application's may raise anything
+        problem = f"cannot be written as JSON ({type(error).__name__})"
+        raise (find_misfit(value, default) or Misfit("$", problem)) from error
+
+
+def convert(value: Any, default: Default | None = None) -> Any:
+    """Convert a `value` whose class json.dumps does not know, by the documented rule.
+
+    A model (pydantic's, or what else has `model_dump`) dumps itself. TypeError: no rule fits.
+    """
+    for kinds, form in FORMS:
+        if isinstance(value, kinds):
+            return form(value)
+    instance = not isinstance(value, type)
+    if instance and hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if instance and dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if default is not None:
+        return default(value)
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
+def _encoder(default: Default | None) -> json.JSONEncoder:
+    return json.JSONEncoder(
+        ensure_ascii=False,
+        allow_nan=False,
+        separators=(",", ":"),
+        default=partial(convert, default=default),
+    )
+
+
+_encode = _encoder(None).encode
+
+
+def find_misfit(value: object, default: Default | None = None) -> Misfit | None:
+    """Return the first part of a value that cannot be stored as JSON, with its path."""
+    try:
+        return next(_misfits(value, "$", default, ()), None)
+    except RecursionError:
+        return Misfit("$", "is nested too deep: send less, or text of your own")
+
+
+def _misfits(
+    value: Any, path: str, default: Default | None, above: tuple[int, ...]
+) -> Iterator[Misfit]:
+    if value is None or isinstance(value, (str, int, float)):
+        problem = _problem(value)
+        if problem:
+            yield Misfit(path, problem)
+    elif id(value) in above:
+        yield Misfit(path, "contains itself, which JSON cannot hold: send an id in its place")
+    else:
+        try:
+            parts = _parts(value, path, default)
+        except Misfit as misfit:
+            yield misfit
+            return
+        for inner_path, inner in parts:
+            yield from _misfits(inner, inner_path, default, (*above, id(value)))
+
+
+def _parts(value: Any, path: str, default: Default | None) -> list[tuple[str, Any]]:
+    """Return the parts of a value, or what stands for it, with their paths."""
+    if isinstance(value, dict):
+        for key in value:
+            _check_key(key, path)
+        return [(_member(path, key), inner) for key, inner in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [(f"{path}[{index}]", inner) for index, inner in enumerate(value)]
+    try:
+        return [(path, convert(value, default))]
+    except Exception as error:  # of the application's class or json_default
+        raise Misfit(path, _no_rule(value, error)) from error
+
+
+def _problem(value: str | float | None) -> str | None:
+    """Say what is wrong with a single value, if anything is."""
+    if isinstance(value, str):
+        if "\0" in value:
+            return "contains a NUL, which PostgreSQL's text and jsonb cannot hold: take it out"
+        surrogate = next((n for n, c in enumerate(value) if "\ud800" <= c <= "\udfff"), None)
+        if surrogate is not None:
+            return (
+                f"contains a lone surrogate at position {surrogate}, which is not text: take it out"
+            )
+    elif isinstance(value, float) and not math.isfinite(value):
+        return f"is {value}, which JSON cannot hold: send null, or text"
+    return None
+
+
+def _check_key(key: object, path: str) -> None:
+    if not isinstance(key, _KEYS):
+        kind = type(key).__name__
+        raise Misfit(path, f"has a key of type {kind}, and keys of JSON are text: make it a str")
+    problem = _problem(key)
+    if problem:
+        raise Misfit(path, f"has a key that {problem}")
+
+
+def _no_rule(value: object, error: Exception) -> str:
+    kind = f"{type(value).__name__}"[:_LONGEST]
+    if type(error) is TypeError and "not JSON serializable" in str(error):
+        return f"is of type {kind}, which has no form in JSON: convert it, or pass json_default"
+    return f"is of type {kind}, whose conversion to JSON raised {type(error).__name__}"
+
+
+def _member(path: str, key: object) -> str:
+    text = str(key) if isinstance(key, _KEYS) else type(key).__name__
+    if text.isidentifier():
+        return f"{path}.{text[:_LONGEST]}"
+    return f"{path}[{json.dumps(text[:_LONGEST])}]"
+
 
 FIELDS = ("type", "data", "extra1", "extra2", "extra3", "extra4")
 
@@ -33,7 +184,7 @@ def octets(
     if value is None:
         return None
     if isinstance(value, str):
-        encoded = _encode(field, value)
+        encoded = _text(field, value)
     elif isinstance(value, (bytes, bytearray)):
         encoded = _utf8(field, bytes(value))
     else:
@@ -50,7 +201,7 @@ def octets(
     return encoded
 
 
-def _encode(field: str, value: str) -> bytes:
+def _text(field: str, value: str) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError as exc:

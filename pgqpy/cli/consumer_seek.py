@@ -8,19 +8,19 @@ import click
 from psycopg.errors import LockNotAvailable
 
 from pgqpy import calls
+from pgqpy.browse import measure
 from pgqpy.cli import complete, queries
 from pgqpy.cli.options import Target, connected, on_terminal, parse_moment, to_time
 from pgqpy.cli.output import as_text, say
 from pgqpy.texts import duration
-from pgqpy.tick_distance import measure
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from pgqpy import Client
+    from pgqpy.browse import Distance
     from pgqpy.cli.options import Moment
     from pgqpy.records import ConsumerInfo
-    from pgqpy.tick_distance import Distance
 
     Place = Literal["beginning", "end"] | int | Moment
     Goal = Literal["beginning", "end"] | int | datetime

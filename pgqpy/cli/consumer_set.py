@@ -130,14 +130,14 @@ def _set_policy(client: Client, queue: str, name: str, given: Given) -> str:
     (policy,) = given["policy"]
     after = to_timedelta(*given.get("after", [None]))
     size = parse_size(*given.get("size", [None]))
-    call = calls.stalled.set_stall_policy(queue, name, policy, after=after, size=size)  # type: ignore[arg-type]  # as CHOICES
+    call = calls.admin.set_stall_policy(queue, name, policy, after=after, size=size)  # type: ignore[arg-type]  # as CHOICES
     changed = client.call(call)
     return f"{policy_as_text(policy, after, size)}{'' if changed else ' already'}"
 
 
 def _attach(client: Client, queue: str, name: str, given: Given) -> str:
     earliest = given["attached"] == ["earliest"]
-    call = calls.stalled.reattach_consumer(queue, name, from_earliest=earliest)
+    call = calls.admin.reattach_consumer(queue, name, from_earliest=earliest)
     if not client.call(call):
         return "attached already"
     pending = queries.consumer_info(client, queue, name).pending_events

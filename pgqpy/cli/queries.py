@@ -49,7 +49,7 @@ def queue_details(client: Client, name: str) -> dict[str, Any]:
     with suppress(SchemaMissing):  # by the extension pgq
         for found in client.call(calls.admin.get_queue_metrics(name)):
             info |= found._asdict()
-        for counted in client.call(calls.delayed.get_delayed_counts(None)):
+        for counted in client.call(calls.produce.get_delayed_counts(None)):
             if counted.queue_name == name:
                 info["delayed_events"] = counted.delayed_events
     return info

@@ -1,4 +1,4 @@
-"""Events from rows, as fast as Python can: a batch may have a million."""
+"""Events from rows, as fast as Python can; lists for the server."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psycopg
 from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.pq import Format
+from psycopg.types.array import ListBinaryDumper
 from psycopg.types.datetime import TimestamptzBinaryLoader
 
 from pgqpy.records import Event
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from psycopg.abc import AdaptContext, Buffer
+    from psycopg.adapt import PyFormat
+    from psycopg.types.array import BaseListDumper
 
     from pgqpy.calls import Call
 
@@ -83,3 +86,18 @@ def failed_call(wanted: Sequence[Call[Any]], cursors: Sequence[AnyCursor]) -> Ca
     """Return the call that failed: the first without a result. A commit fails after all of them."""
     pairs = zip(wanted, cursors, strict=True)
     return next((call for call, cursor in pairs if cursor.pgresult is None), wanted[-1])
+
+
+_text = psycopg.adapters.types["text"]
+
+
+class NullSafeListDumper(ListBinaryDumper):
+    """Dumps every list in binary. psycopg's own sends empty lists, and lists of nulls, as text."""
+
+    def upgrade(self, obj: list[Any], format: PyFormat) -> BaseListDumper:
+        """Return the dumper for the type of the elements; text if there is none."""
+        dumper = super().upgrade(obj, format)
+        if dumper.format != Format.BINARY:
+            dumper = type(self)(self.cls, self._tx)
+            dumper.oid = _text.array_oid
+        return dumper

@@ -15,10 +15,10 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 from psycopg.errors import InFailedSqlTransaction
 
@@ -82,12 +82,13 @@ class _Blocks:
         try:
             yield mine
         except BaseException:
-            mine.note_rollback()
+            mine.rolled_back = True
             raise
         finally:
             self.blocks.remove(mine)
             self.ended += 1
-            mine.note_end()
+            mine.end = self.ended
+            mine.is_known = self.caller() == mine.opener and mine in _blocks.get()
             # Not by a token: a framework may leave the block in another context.
             _blocks.set(tuple(each for each in _blocks.get() if each is not mine))
 
@@ -98,7 +99,8 @@ class _Blocks:
         client made after the end of the block is not refused: a pool gives others the connection.
         """
         for each in _blocks.get():
-            if each.lock is self and each.end > ended_before and each.was_left_by(self.caller()):
+            rolled_back = each.rolled_back and each.is_known and each.end > ended_before
+            if each.lock is self and rolled_back:
                 raise InFailedSqlTransaction(ENDED)
 
 
@@ -110,31 +112,11 @@ class Block:
         self.lock = lock
         # How many blocks of this connection had ended at its end, itself included; inf: it is open.
         self.end = math.inf
-        self._opener = lock.caller()
-        self._only_inside = False  # only tasks that were started inside have it in their context
-        self._rolled_back = False
-        self._alive: WeakSet[Any] = WeakSet()  # tasks at the rollback
-
-    def note_end(self) -> None:
-        """Note who ends it, before it is taken from this context.
-
-        The event loop ends a generator that is not read to its end, in another task: the opener
-        then keeps the block in its context, and so do the tasks that the opener starts later.
-        """
-        self.end = self.lock.ended
-        self._only_inside = self.lock.caller() == self._opener and self in _blocks.get()
-
-    def note_rollback(self) -> None:
-        """Refuse later calls of tasks that were started inside, and of tasks that these start."""
-        self._rolled_back = True
-        with suppress(RuntimeError):  # no event loop: threads are not noted
-            current = asyncio.current_task()
-            tasks = asyncio.all_tasks()
-            self._alive = WeakSet(each for each in tasks if each not in (self._opener, current))
-
-    def was_left_by(self, caller: object) -> bool:
-        """Whether this caller, which has it in its context, was started inside and outlived it."""
-        return self._rolled_back and (self._only_inside or caller in self._alive)
+        self.opener = lock.caller()
+        self.rolled_back = False
+        # Only tasks that were started inside have it in their context after its end. Not where
+        # another task ends it, as the event loop does with a generator.
+        self.is_known = True
 
 
 _blocks: ContextVar[tuple[Block, ...]] = ContextVar("pgqpy_blocks", default=())

@@ -22,7 +22,7 @@ import psycopg
 from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
 
-from pgqpy.client.session_settings import PINNED
+from pgqpy.client.opening import PINNED
 from pgqpy.selector import Selector
 from pgqpy.texts import describe
 

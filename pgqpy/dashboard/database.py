@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from psycopg import Connection, errors, sql
 
 from pgqpy.client import connect_as_tool
-from pgqpy.client.session_settings import PINNED
+from pgqpy.client.opening import PINNED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,15 +13,21 @@ from pgqpy.records.events import (
     Part,
     RunState,
 )
-from pgqpy.records.history import Change, HistoryPoint
 from pgqpy.records.state import (
+    Change,
     ConsumerCounts,
     ConsumerInfo,
     CronEntry,
+    DelayedCount,
+    DelayedEvent,
+    DelayedMoves,
+    HistoryPoint,
     Lanes,
     MaintOperation,
+    ParkedKey,
     QueueInfo,
     QueueMetrics,
+    RetryCount,
     RotationTable,
     SeekResult,
     StalledInfo,
@@ -31,7 +37,6 @@ from pgqpy.records.state import (
     TickStage,
     WorkerInfo,
 )
-from pgqpy.records.waiting import DelayedCount, DelayedEvent, DelayedMoves, ParkedKey, RetryCount
 
 __all__ = [
     "Batch",

@@ -1,8 +1,8 @@
-"""Records of queues, consumers, workers and ticks."""
+"""Records about queues, consumers, workers, and what waits for them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -273,3 +273,119 @@ class RotationTable(NamedTuple):
     due: datetime | None
     held_by: str | None
     holder: str | None
+
+
+class DelayedEvent(NamedTuple):
+    """An event that waits: when it is due, and when and by which transaction it was inserted."""
+
+    ev_deliver_at: datetime
+    ev_id: int
+    ev_time: datetime
+    ev_txid: int
+    ev_type: str | None
+    ev_data: str | None
+    ev_extra1: str | None
+    ev_extra2: str | None
+    ev_extra3: str | None
+    ev_extra4: str | None
+
+
+class RetryCount(NamedTuple):
+    """How many events of a consumer wait in the retry queue until a time, from `get_retry_counts`.
+
+    `due_within` is 0 for events that are due, and None for those that are due in more than a day.
+    """
+
+    due_within: timedelta | None
+    retry_events: int
+
+
+class DelayedCount(NamedTuple):
+    """How many delayed events a queue has, and for how long the first one has been due.
+
+    `overdue` is None if nothing is due. It is a fraction of a second while a ticker runs.
+    """
+
+    queue_name: str
+    delayed_events: int
+    overdue: timedelta | None
+
+
+class DelayedMoves(NamedTuple):
+    """The result of `move_delayed_events`: events moved, and how long until the next are due.
+
+    `next_delayed` is 0 if more events are due than the call could move.
+    """
+
+    moved: int
+    next_delayed: timedelta | None
+    next_retry: timedelta | None
+
+
+class ParkedKey(NamedTuple):
+    """A parked key: its first event, why that failed, and how many events wait with it.
+
+    `park_error` is None if the event waited for others that are done, and is next.
+    """
+
+    park_key: str
+    events: int
+    park_since: datetime
+    park_after: datetime
+    park_error: str | None
+    park_reason: str | None
+    ev_id: int
+    ev_time: datetime
+    ev_retry: int | None
+    ev_type: str | None
+    ev_data: str | None
+    ev_extra1: str | None
+    ev_extra2: str | None
+    ev_extra3: str | None
+    ev_extra4: str | None
+
+
+class HistoryPoint(NamedTuple):
+    """A queue, or one of its consumers, at one moment of the history, from `get_history`.
+
+    Attributes:
+        events_per_second: inserted since the point before; None in the first.
+        lag: the age of the last finished tick, 0 while no event is pending; of a queue, that of
+            its slowest consumer. This and the rest are None where there was no consumer.
+        pending_events: after the position; of a queue, the most of a consumer.
+        retry_events: in the retry queue, counted up to 10,000 for each consumer.
+        dead_events: counted as these.
+        parked_events: counted as these.
+    """
+
+    time: datetime
+    events_per_second: float | None
+    lag: timedelta | None
+    pending_events: int | None
+    retry_events: int | None
+    dead_events: int | None
+    parked_events: int | None
+
+
+class Change(NamedTuple):
+    """A change that a program noted by `begin_change`, from `get_changes`.
+
+    Attributes:
+        login: the login of the database.
+        user: the user of the program.
+        action: what was done.
+        arguments: with which arguments; a dict of JSON values.
+        end_time: when it ended; None, as `outcome`: it has not ended, or the program died.
+        outcome: how it ended.
+    """
+
+    id: int
+    time: datetime
+    login: str
+    user: str | None
+    action: str
+    queue: str | None
+    consumer: str | None
+    arguments: dict[str, Any] | None
+    end_time: datetime | None
+    outcome: str | None

@@ -13,8 +13,7 @@ import psycopg
 
 from pgqpy import calls
 from pgqpy.client import connect_as_tool
-from pgqpy.client.dsn import connect_parameters
-from pgqpy.client.session_settings import PINNED
+from pgqpy.client.opening import PINNED, connect_parameters
 from pgqpy.doctor import Finding, examine
 from pgqpy.errors import ConnectionFailed, PgqError
 from pgqpy.texts import error_text

@@ -100,7 +100,7 @@ def test_it_is_detached(shop: Shop, storing: Callable[[int], Any]) -> None:
         shop.client.connection.execute(DETACH)
     with pytest.raises(pgqpy.ConsumerDetached):
         shop.run()
-    shop.client.call(calls.stalled.reattach_consumer("orders", "archive"))
+    shop.client.call(calls.admin.reattach_consumer("orders", "archive"))
     shop.insert("c")
     shop.run()
     assert shop.is_whole()

@@ -60,7 +60,7 @@ def said(client: pgqpy.Client) -> Callable[[], str]:
     def read() -> str:
         with capture_logs() as lines:
             report.log = structlog.get_logger()
-            report.stalled(client.call(calls.stalled.get_stalled_info()))
+            report.stalled(client.call(calls.admin.get_stalled_info()))
         return " ".join(map(str, lines))
 
     return read
@@ -102,7 +102,7 @@ def test_consumer_is_named_then_detached_and_goes_on(
     assert run("consumer", "set", *NAMES, "policy=detach", "after=1d").exit_code == 0
     assert _fields(run)["stall_policy"] == "detach after 1 d"
     assert _fields(run)["detached"] == "no"
-    assert client.call(calls.stalled.get_stalled_info())[0].exceeded
+    assert client.call(calls.admin.get_stalled_info())[0].exceeded
     assert maint(client).failures == []
     assert "consumer detached" in said()
     assert read_gauges(client)[DETACHED] == {NAMES: 1}
@@ -115,7 +115,7 @@ def test_consumer_is_named_then_detached_and_goes_on(
         86400,
         None,
     )
-    since = client.call(calls.stalled.get_stalled_info())[0].detached
+    since = client.call(calls.admin.get_stalled_info())[0].detached
     assert datetime.fromisoformat(shown["detached"]) == since
     assert _fields(run)["detached"].startswith("20")
     assert "position" not in found

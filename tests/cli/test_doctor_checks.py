@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pgqpy.client.schema_owner import not_trusted
+from pgqpy.client.opening import not_trusted
 from pgqpy.doctor import Finding, blockers, consumers, queues, schema
 from pgqpy.install import ROLES, Status
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pgqpy import ConsumerNotFound, Event, InvalidArgument, calls
-from pgqpy.calls.failure import LONGEST_TRACEBACK
+from pgqpy.calls.dead_events import LONGEST_TRACEBACK
 from pgqpy.records import ConsumerCounts, DeadEvent, Failure
 from tests.client.conftest import next_batch
 from tests.client.either import sql

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pgqpy import InvalidArgument, InvalidEvent, QueueNotFound, calls
-from pgqpy.calls import arrays
+from pgqpy.calls import bulk
 
 FAR = datetime(2100, 1, 31, 14, tzinfo=timezone.utc)
 
@@ -63,7 +63,7 @@ async def test_time_too_far_ahead_is_refused_by_the_server(orders: Any) -> None:
 
 
 async def test_many_events_are_due_at_one_time(orders: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(arrays, "MOST_EVENTS", 10)
+    monkeypatch.setattr(bulk, "MOST_EVENTS", 10)
     events = [("t", str(number), None, "x") for number in range(25)]
     assert await orders.insert_events("orders", events, delay=3600) == 25
     found = await orders.get_delayed_events("orders")
@@ -71,7 +71,7 @@ async def test_many_events_are_due_at_one_time(orders: Any, monkeypatch: Any) ->
         (data, "x") for _, data, *_ in events
     ]
     assert len({each.ev_deliver_at for each in found}) == 1
-    assert [count[:2] for count in await orders.call(calls.delayed.get_delayed_counts())] == [
+    assert [count[:2] for count in await orders.call(calls.produce.get_delayed_counts())] == [
         ("orders", 25)
     ]
 
@@ -79,7 +79,7 @@ async def test_many_events_are_due_at_one_time(orders: Any, monkeypatch: Any) ->
 async def test_wrong_event_among_many_is_named_and_nothing_is_inserted(
     orders: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(arrays, "MOST_OCTETS", 1)
+    monkeypatch.setattr(bulk, "MOST_OCTETS", 1)
     with pytest.raises(InvalidEvent) as failed:
         await orders.insert_events("orders", [("t", "a"), ("t", "b\0")], delay=3600)
     assert failed.value.index == 1
@@ -93,7 +93,7 @@ async def test_what_is_due_is_moved(orders: Any, inserted: Any) -> None:
     await orders.insert_event("orders", "t", "a", delay=0.001)
     moved = 0
     while not moved:
-        moved, next_delayed, next_retry = await orders.call(calls.delayed.move_delayed_events())
+        moved, next_delayed, next_retry = await orders.call(calls.produce.move_delayed_events())
     assert (moved, next_retry) == (1, None)
     assert timedelta(seconds=3500) < next_delayed < timedelta(seconds=3600)
     assert [data for _, data, *_ in inserted()] == ["a"]

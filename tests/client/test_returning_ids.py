@@ -9,7 +9,7 @@ import pytest
 
 import pgqpy
 from pgqpy import InvalidEvent, QueueNotFound, connect_async
-from pgqpy.calls import arrays
+from pgqpy.calls import bulk
 from tests.client.test_insert_events import Order
 from tests.support.sqlstates import refused
 
@@ -22,7 +22,7 @@ STORED = "select array_agg(ev_id order by ev_data::int) from pgq.event_template"
 @pytest.fixture
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send pieces of three events."""
-    monkeypatch.setattr(arrays, "MOST_EVENTS", 3)
+    monkeypatch.setattr(bulk, "MOST_EVENTS", 3)
 
 
 @pytest.mark.usefixtures("_small")
@@ -98,13 +98,13 @@ async def test_async_client_takes_async_iterables(dsn: str, new_orders: str) -> 
 
 
 def test_pieces_are_bounded_in_events_and_octets() -> None:
-    piece = arrays.Piece(5)
-    for _ in range(arrays.MOST_EVENTS):
+    piece = bulk.Piece(5)
+    for _ in range(bulk.MOST_EVENTS):
         assert not piece.full
         piece.add(("t", "d"), 100)
     assert piece.full
-    large = arrays.Piece(0)
-    large.add(("t", "d" * arrays.MOST_OCTETS), 10**9)
+    large = bulk.Piece(0)
+    large.add(("t", "d" * bulk.MOST_OCTETS), 10**9)
     assert (len(large), large.full) == (1, True)
 
 

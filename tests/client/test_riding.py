@@ -166,13 +166,6 @@ async def test_async_client_rides_too(queue: pgqpy.Client, dsn: str, inserted: A
         assert not connection.closed
 
 
-def test_pipeline_of_the_application(queue: pgqpy.Client, inserted: Any) -> None:
-    with queue.connection.pipeline():
-        ids = [queue.insert_event("orders", "t", str(i)) for i in range(3)]
-    assert len(set(ids)) == 3
-    assert len(inserted()) == 3
-
-
 def test_one_client_serves_several_threads(queue: pgqpy.Client, inserted: Any) -> None:
     from concurrent.futures import ThreadPoolExecutor
 

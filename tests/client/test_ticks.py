@@ -197,7 +197,7 @@ async def test_some_ticks_picture_them_all(orders: Any) -> None:
 
 
 async def test_tables_of_a_queue_are_records(orders: Any) -> None:
-    tables = await orders.call(calls.stalled.get_rotation_info("orders"))
+    tables = await orders.call(calls.admin.get_rotation_info("orders"))
     assert [(table.number, table.state) for table in tables] == [
         (0, "current"),
         (1, "next"),
@@ -206,4 +206,4 @@ async def test_tables_of_a_queue_are_records(orders: Any) -> None:
     assert tables[1].held_by is None
     assert tables[1].due is not None
     with pytest.raises(QueueNotFound):
-        await orders.call(calls.stalled.get_rotation_info("nope"))
+        await orders.call(calls.admin.get_rotation_info("nope"))

@@ -21,7 +21,6 @@ SHORT = {
     "pgqpy/archive/errors.py": "commands import it without pyarrow",
     "pgqpy/cli/consumer_lanes.py": "not merged into its caller yet",
     "pgqpy/cli/delayed_events.py": "not merged into its caller yet",
-    "pgqpy/client/list_dumper.py": "not merged into its caller yet",
     "pgqpy/doctor/stalled.py": "not merged into its caller yet",
     "pgqpy/own_process.py": "not merged into its caller yet",
     "tools/weight.py": "a count that make check prints",
@@ -139,7 +138,7 @@ def test_calls_of_the_client_note_their_block_before_they_wait_for_the_lock() ->
         name.name for name in files("pgqpy/client/_async/*.py") if lock.search(_text(str(name)))
     }
     # receive() is refused in its own block, and waits for those of others; the others do the same.
-    assert found == {"messages.py", "base.py", "cursors.py", "reading.py", "runner.py"}
+    assert found == {"messages.py", "base.py", "reading.py", "runner.py"}
 
 
 def test_the_tree_is_mapped_in_the_readme() -> None:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from pydantic import ValidationError
 
-from pgqpy.client.dsn import connect_parameters
+from pgqpy.client.opening import connect_parameters
 from pgqpy.errors import ConnectionFailed
 from pgqpy.ticker import daemon, logs, session
 from pgqpy.ticker.health import Health, overall

@@ -12,7 +12,7 @@ from psycopg.pq import TransactionStatus
 from pgqpy import calls
 from pgqpy.client._async.finisher import AsyncFinisher
 from pgqpy.client._async.reading import AsyncEventReader
-from pgqpy.client._async.transactions import closing_transaction
+from pgqpy.client._async.runner import closing_transaction
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from psycopg import AsyncTransaction
 
     from pgqpy.calls import Call
-    from pgqpy.calls.json_values import Default
+    from pgqpy.calls.payload import Default
     from pgqpy.client.exclusive import Block
 
 T = TypeVar("T")
@@ -107,12 +107,12 @@ class AsyncBase:
                     finally:  # calls that already wait for the lock are sent first
                         await until_end.enter_async_context(lock)
                     if transaction.force_rollback:
-                        block.note_rollback()
+                        block.rolled_back = True
                     else:
                         self._check_transaction()
         except BaseException:
             if block is not None:  # COMMIT may have failed
-                block.note_rollback()
+                block.rolled_back = True
             raise
 
     def _check_transaction(self) -> None:

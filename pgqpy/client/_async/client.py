@@ -12,14 +12,14 @@ from pgqpy.client._async.manage import AsyncManaging
 from pgqpy.client._async.messages import AsyncReceiving
 from pgqpy.client._async.open import open_for_application, open_session_async
 from pgqpy.client._async.produce import AsyncProducing
-from pgqpy.client.session_settings import PINNED
+from pgqpy.client.opening import PINNED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from typing_extensions import Self
 
-    from pgqpy.calls.json_values import Default
+    from pgqpy.calls.payload import Default
 
 
 class AsyncClient(AsyncProducing, AsyncConsuming, AsyncReceiving, AsyncManaging):

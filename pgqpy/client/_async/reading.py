@@ -9,10 +9,9 @@ from psycopg import AsyncCursor
 from psycopg.errors import ProgramLimitExceeded
 
 from pgqpy import calls
-from pgqpy.client._async.runner import AsyncCallRunner, rows_of
-from pgqpy.client._async.transactions import inner_transaction
+from pgqpy.client._async.runner import AsyncCallRunner, inner_transaction, rows_of
 from pgqpy.client._rows import UtcLoader, event_row, to_event
-from pgqpy.client.dsn import check_encoding
+from pgqpy.client.opening import check_encoding
 from pgqpy.errors import InvalidEvent
 from pgqpy.records import Batch
 from pgqpy.sqlstates import translated

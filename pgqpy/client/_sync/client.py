@@ -12,14 +12,14 @@ from pgqpy.client._sync.manage import Managing
 from pgqpy.client._sync.messages import Receiving
 from pgqpy.client._sync.open import open_for_application, open_session
 from pgqpy.client._sync.produce import Producing
-from pgqpy.client.session_settings import PINNED
+from pgqpy.client.opening import PINNED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from typing_extensions import Self
 
-    from pgqpy.calls.json_values import Default
+    from pgqpy.calls.payload import Default
 
 
 class Client(Producing, Consuming, Receiving, Managing):

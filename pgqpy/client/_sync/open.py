@@ -8,9 +8,16 @@ import psycopg
 from psycopg import Connection, sql
 from psycopg.errors import LockNotAvailable
 
-from pgqpy.client.dsn import check_encoding, connect_parameters, connection_failed
-from pgqpy.client.schema_owner import SCHEMA_AND_UNTRUSTED, check_owner
-from pgqpy.client.session_settings import ISOLATION, READ_COMMITTED, set_query
+from pgqpy.client.opening import (
+    ISOLATION,
+    READ_COMMITTED,
+    SCHEMA_AND_UNTRUSTED,
+    check_encoding,
+    check_owner,
+    connect_parameters,
+    connection_failed,
+    set_query,
+)
 from pgqpy.errors import ConnectionFailed
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from psycopg import Rollback
 from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
-from pgqpy.calls.arrays import Piece
+from pgqpy.calls.bulk import Piece
 from pgqpy.client._sync.base import Base
-from pgqpy.client._sync.transactions import close, inner_transaction
+from pgqpy.client._sync.runner import close, inner_transaction
 from pgqpy.client._iterables import in_lists
-from pgqpy.client.dsn import check_encoding
+from pgqpy.client.opening import check_encoding
 from pgqpy.sqlstates import translated
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from psycopg import Copy
 
     from pgqpy.calls import Call, Interval, Payload
-    from pgqpy.client._sync.cursors import CallOrigin
+    from pgqpy.client._sync.runner import CallOrigin
     from pgqpy.client._iterables import Events
     from pgqpy.records import Cancellation, DelayedEvent, InsertedOnce
 
@@ -69,14 +69,14 @@ class Producing(Base):
         """
         fields = (type, data, extra1, extra2, extra3, extra4)
         limit, default = self._payload_limit, self._json_default
-        due = calls.delayed.due_time(delay, deliver_at)
+        due = calls.produce.due_time(delay, deliver_at)
         if dedup_key is not None or dedup_for is not None:
             once = calls.produce.insert_event_once(
                 queue, dedup_key, dedup_for, *fields, due=due, limit=limit, default=default
             )
             return (self.runner.run(once)).id
         if due is not None:
-            call = calls.delayed.insert_event_at(queue, due, *fields, limit=limit, default=default)
+            call = calls.produce.insert_event_at(queue, due, *fields, limit=limit, default=default)
         else:
             call = calls.produce.insert_event(queue, *fields, limit=limit, default=default)
         return self.runner.run(call)
@@ -118,7 +118,7 @@ class Producing(Base):
         """
         fields = (type, data, extra1, extra2, extra3, extra4)
         limit, default = self._payload_limit, self._json_default
-        due = calls.delayed.due_time(delay, deliver_at)
+        due = calls.produce.due_time(delay, deliver_at)
         return self.runner.run(
             calls.produce.insert_event_once(
                 queue, dedup_key, dedup_for, *fields, due=due, limit=limit, default=default
@@ -191,7 +191,7 @@ class Producing(Base):
 
             client.insert_events("orders", (("paid", row) for row in rows))
         """
-        due = calls.delayed.due_time(delay, deliver_at)
+        due = calls.produce.due_time(delay, deliver_at)
         origin = self.runner.origin()
         if returning_ids or due is not None:
             pieces = [piece for piece in self._pieces(events)]
@@ -203,7 +203,7 @@ class Producing(Base):
                 return self._copy(queue, events)
         raise Rollback  # the iterable raised it, and the transaction above took it for its own
 
-    def cancel_event(self, queue: str, events: calls.cancel.Events) -> list[Cancellation]:
+    def cancel_event(self, queue: str, events: calls.produce.Events) -> list[Cancellation]:
         """Hide events from all consumers that have not had them; say what happened for each.
 
         `events` are Events or ids, or one of them. Copies that wait for a consumer, in its retry
@@ -216,16 +216,16 @@ class Producing(Base):
             told = client.cancel_event("orders", [17, 18])
             late = [each for each in told if each.state == "delivered"]
         """
-        return self.runner.run(calls.cancel.cancel_event(queue, events))
+        return self.runner.run(calls.produce.cancel_event(queue, events))
 
     def skip_event(
-        self, queue: str, consumer: str, events: calls.cancel.Events
+        self, queue: str, consumer: str, events: calls.produce.Events
     ) -> list[Cancellation]:
         """Hide events from one consumer, if it has not had them. Needs the role pgq_reader.
 
         As `cancel_event`. Raises ConsumerNotFound, WrongMode, DatabaseRestored.
         """
-        return self.runner.run(calls.cancel.skip_event(queue, consumer, events))
+        return self.runner.run(calls.produce.skip_event(queue, consumer, events))
 
     def get_delayed_events(
         self, queue: str, *, limit: int | None = None
@@ -234,7 +234,7 @@ class Producing(Base):
 
         `limit`: at most this many. Needs the role pgq_reader. Raises QueueNotFound.
         """
-        return self.runner.run(calls.delayed.get_delayed_events(queue, limit))
+        return self.runner.run(calls.produce.get_delayed_events(queue, limit))
 
     def _insert_pieces(
         self, queue: str, pieces: list[Piece], due: timedelta | datetime | None, origin: CallOrigin
@@ -245,8 +245,8 @@ class Producing(Base):
             self.runner.begin()
             with inner_transaction(self.connection):
                 if due is not None:
-                    time = self.runner.run(calls.delayed.time_of(due))
-                    insert = partial(calls.delayed.insert_events_at, queue, time)
+                    time = self.runner.run(calls.produce.time_of(due))
+                    insert = partial(calls.produce.insert_events_at, queue, time)
                 for piece in pieces:
                     found = self.runner.run(insert(piece))
                     ids += found

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from psycopg.errors import InsufficientPrivilege
 
 from pgqpy import browse, calls, tick_ranges
+from pgqpy.browse import measure
 from pgqpy.calls.filters import describe_filter
 from pgqpy.dashboard.page import ROWS, Page, View
 from pgqpy.errors import ConsumerNotFound, InvalidArgument
-from pgqpy.tick_distance import measure
 from pgqpy.watch.snapshot import COUNTED, Count, shown_lag
 
 if TYPE_CHECKING:
     from pgqpy import Client
-    from pgqpy.browse import Cut
+    from pgqpy.browse import Cut, Distance
     from pgqpy.calls.dead_events import Filters
-    from pgqpy.tick_distance import Distance
 
 
 def collect_consumer(view: View) -> dict[str, Any]:

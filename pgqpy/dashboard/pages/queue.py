@@ -57,7 +57,7 @@ def collect_queue(view: View) -> dict[str, Any]:
         raise QueueNotFound(QueueNotFound.words.format(queue=name), queue=name)
     now = settings.pop("now")
     consumers = sorted(view.snapshot.consumers_of(name), key=_lag, reverse=True)
-    tables = client.call(calls.stalled.get_rotation_info(name))
+    tables = client.call(calls.admin.get_rotation_info(name))
     ticks = {mark.id: mark for mark in client.call(calls.ticks.get_tick_marks(name, MARKS))}
     newest = client.call(calls.ticks.get_tick_info(name, max(ticks, default=0) - NEWEST))
     ticks |= {each.tick_id: TickMark(*each[:2], each.tick_event_seq) for each in newest}

@@ -15,8 +15,7 @@ from psycopg import errors, sql
 from psycopg.conninfo import make_conninfo
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pgqpy.client.dsn import connection_failed
-from pgqpy.client.session_settings import PG_17, PINNED
+from pgqpy.client.opening import PG_17, PINNED, connection_failed
 from pgqpy.errors import ConnectionFailed, NotFound, QueueNotFound, RangeExpired
 from pgqpy.spark.connections import connect, with_retries
 from pgqpy.spark.source.columns import to_spark_batch
