@@ -3,8 +3,8 @@
 -- names: those in functions/internal.
 --
 -- Functions that another role put into the schema keep their rights, also those that share a name
--- and differ in parameters. The engine's own are those that this transaction wrote. Their age tells,
--- not their xmin: psql may run each statement in a subtransaction, with an id of its own.
+-- and differ in parameters. The engine's own are those that this transaction wrote. Their age
+-- tells, not their xmin: psql may run each statement in a subtransaction, with an id of its own.
 --
 -- Writes: as set_rights.
 do $functions$

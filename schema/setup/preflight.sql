@@ -7,9 +7,9 @@
 -- installed engine and every object in it is the installer's own. No object in it is read before
 -- that is known.
 --
--- Raises: PQ014: the server is older than PostgreSQL 14; the encoding of the database, or of the name
---   of a role, is not UTF-8: clients read all texts as UTF-8; the extension pgq is installed; a
---   schema of that name belongs to another role, or holds objects of another role; the installed
+-- Raises: PQ014: the server is older than PostgreSQL 14; the encoding of the database, or of the
+--   name of a role, is not UTF-8: clients read all texts as UTF-8; the extension pgq is installed;
+--   a schema of that name belongs to another role, or holds objects of another role; the installed
 --   version is newer than this file.
 -- Writes: create schema, where one is missing.
 do $preflight$

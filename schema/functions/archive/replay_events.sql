@@ -34,8 +34,7 @@ create or replace function pgq.replay_events(
     ev_types text[], ev_datas text[], ev_extra1s text[], ev_extra2s text[], ev_extra3s text[],
     ev_extra4s text[])
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 declare
     v_events constant int := cardinality(ev_ids);
     v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);

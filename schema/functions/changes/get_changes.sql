@@ -8,10 +8,8 @@ create or replace function pgq.get_changes(
     out change_time timestamptz, out login_name text, out user_name text, out action text,
     out queue_name text, out consumer_name text, out arguments jsonb, out end_time timestamptz,
     out outcome text)
-returns setof record language plpgsql stable security definer
-set search_path = pg_catalog, pg_temp set row_security = off set enable_seqscan = off
-set enable_bitmapscan = off set enable_sort = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+returns setof record language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 begin
     if i_limit is null or i_limit not between 1 and 10000 then
         raise exception 'limit must lie between 1 and 10000, not %', i_limit

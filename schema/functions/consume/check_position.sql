@@ -10,8 +10,7 @@
 -- Writes: as check_snapshot.
 create or replace function pgq.check_position(x_batch_id bigint, x_pos_no bigint)
 returns void language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.check_snapshot();

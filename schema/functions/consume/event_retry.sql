@@ -46,8 +46,7 @@ comment on function pgq.event_retry(bigint, bigint[], bigint[], interval[])
 create or replace function pgq.event_retry(
     x_batch_id bigint, x_event_id bigint, x_retry_time timestamptz)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 declare
     v_sql text := pgq.batch_event_sql(x_batch_id);
     v_txid bigint;

@@ -13,9 +13,7 @@ create or replace function pgq.find_tick_helper(
     i_queue_id int, i_prev_tick_id bigint, i_prev_tick_time timestamptz, i_prev_tick_seq bigint,
     i_min_count bigint, i_min_interval interval,
     out next_tick_id bigint, out next_tick_time timestamptz, out next_tick_seq bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
 declare
     last pgq.tick;
     v_met boolean;

@@ -29,9 +29,8 @@
 --   that case.
 create or replace function pgq.finish_part(
     x_batch_id bigint, x_up_to bigint, x_done bigint[] default null, x_pos_no bigint default null)
-returns int language plpgsql
-security definer set search_path = pg_catalog, pg_temp set row_security = off
-set enable_seqscan = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     p pgq.position := pgq.lock_batch(x_batch_id, true);
     v_from bigint;

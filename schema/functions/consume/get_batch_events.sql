@@ -1,10 +1,6 @@
 -- The events of an open batch that finish_part has not finished, ordered by id. Without finish_part
 -- they are the same in each call (G3).
 --
--- The event tables are never analysed, so the planner has no statistics of them. Sequential scans
--- are ruled out: else a large table would be read whole for a small batch. That makes a plan look
--- expensive, and JIT compiles expensive plans, which takes longer than the batch. So JIT is off.
---
 -- Raises: PQ003 batch not found; PQ012, 40001, 42501 as batch_event_sql.
 -- Writes: as batch_event_sql.
 create or replace function pgq.get_batch_events(
@@ -12,8 +8,7 @@ create or replace function pgq.get_batch_events(
     out ev_retry int, out ev_type text, out ev_data text, out ev_extra1 text, out ev_extra2 text,
     out ev_extra3 text, out ev_extra4 text)
 returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 begin
     return query execute pgq.batch_event_sql(x_batch_id);
 end $$;

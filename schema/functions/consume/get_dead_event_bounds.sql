@@ -10,10 +10,8 @@ create or replace function pgq.get_dead_event_bounds(
     i_queue_name text, i_consumer_name text, i_before bigint default null,
     i_look int default 10000, out first_id bigint, out last_id bigint, out dead_events bigint,
     out has_more boolean)
-returns record language plpgsql
-security definer set search_path = pg_catalog, pg_temp set row_security = off
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+returns record language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     v_sub int := pgq.find_subscription(i_queue_name, i_consumer_name);
 begin

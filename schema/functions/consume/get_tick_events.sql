@@ -7,8 +7,7 @@ create or replace function pgq.get_tick_events(
     out ev_data text, out ev_extra1 text, out ev_extra2 text, out ev_extra3 text,
     out ev_extra4 text)
 returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 begin
     return query execute pgq.tick_event_sql(i_queue_name, i_from_tick, i_to_tick)
         || ' order by 1, 3';

@@ -23,9 +23,7 @@ create or replace function pgq.next_batch_custom(
     i_min_interval interval, out batch_id bigint, out cur_tick_id bigint, out prev_tick_id bigint,
     out cur_tick_time timestamptz, out prev_tick_time timestamptz, out cur_tick_event_seq bigint,
     out prev_tick_event_seq bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
 declare
     r record;
     v_locked boolean := false;

@@ -13,8 +13,7 @@
 create or replace function pgq.reattach_consumer(
     i_queue_name text, i_consumer_name text, i_from_earliest boolean default false)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 declare
     q pgq.queue;
     r pgq.registration;

@@ -16,8 +16,7 @@
 create or replace function pgq.register_consumer_at(
     x_queue_name text, x_consumer_name text, x_tick_pos bigint)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 declare
     q pgq.queue;
     p record;

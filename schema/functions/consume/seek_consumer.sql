@@ -30,9 +30,7 @@ create or replace function pgq.seek_consumer(
     i_queue_name text, i_consumer_name text, i_tick bigint, i_discard boolean default false,
     i_time timestamptz default null, out tick_id bigint, out tick_time timestamptz,
     out dropped bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
 #variable_conflict use_column
 declare
     q pgq.queue;

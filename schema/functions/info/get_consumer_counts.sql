@@ -10,8 +10,7 @@ create or replace function pgq.get_consumer_counts(
     out dead_events bigint, out parked_events bigint, out parked_keys bigint,
     out parked_for interval)
 returns setof record language sql stable security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
     select q.queue_name, c.co_name, retry.events, dead.events, parked.events, heads.keys,
            clock_timestamp() - heads.since
       from pgq.registration r

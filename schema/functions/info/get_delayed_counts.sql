@@ -6,8 +6,7 @@ create or replace function pgq.get_delayed_counts(
     i_limit int default 10000, out queue_name text, out delayed_events bigint,
     out overdue interval)
 returns setof record language sql stable security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
     select q.queue_name, delayed.events,
            case when delayed.first <= clock_timestamp() then clock_timestamp() - delayed.first end
       from pgq.queue q

@@ -15,8 +15,7 @@ create or replace function pgq.get_queue_metrics(
     out oldest_event_age interval, out newest_event_age interval, out estimated_events bigint,
     out total_bytes bigint)
 returns setof record language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
     select pgq.check_snapshot();
     with clock as materialized (select clock_timestamp() as now)
     select q.queue_name, q.queue_created,

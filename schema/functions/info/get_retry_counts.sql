@@ -7,9 +7,8 @@
 create or replace function pgq.get_retry_counts(
     i_queue_name text, i_consumer_name text, i_limit int default 10000, out due_within interval,
     out retry_events bigint)
-returns setof record language plpgsql stable security definer
-set search_path = pg_catalog, pg_temp set row_security = off set enable_seqscan = off
-set enable_bitmapscan = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns setof record language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
     v_now constant timestamptz := clock_timestamp();

@@ -13,9 +13,7 @@ create or replace function pgq.get_rotation_info(
     out total_bytes bigint, out first_time timestamptz, out last_time timestamptz,
     out due timestamptz, out held_by text, out holder text)
 returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set lock_timeout = '100ms' set enable_seqscan = off
-set enable_bitmapscan = off set enable_sort = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+set row_security = off set lock_timeout = '100ms' as $$
 declare
     q pgq.queue;
     v_first_tick bigint;

@@ -15,8 +15,7 @@ create or replace function pgq.get_stalled_info(
     out held_since timestamptz, out held_for interval, out held_bytes bigint,
     out exceeded boolean, out is_live boolean)
 returns setof record language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
     select pgq.check_snapshot();
     select q.queue_name, c.co_name, r.sub_stalls, r.sub_stall_after, r.sub_stall_bytes,
            r.sub_detached, n.tick_time, clock_timestamp() - n.tick_time, b.bytes,

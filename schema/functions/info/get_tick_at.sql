@@ -11,8 +11,7 @@
 -- Writes: as check_snapshot.
 create or replace function pgq.get_tick_at(i_queue_name text, i_time timestamptz)
 returns bigint language plpgsql strict security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 declare
     q pgq.queue;
     v_later bigint;

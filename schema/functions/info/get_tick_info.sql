@@ -9,8 +9,7 @@ create or replace function pgq.get_tick_info(
     out tick_id bigint, out tick_time timestamptz, out tick_snapshot txid_snapshot,
     out tick_event_seq bigint, out events bigint)
 returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 declare
     q pgq.queue;
 begin

@@ -8,8 +8,7 @@
 -- Raises, writes: as check_snapshot.
 create or replace function pgq.get_waiting_since(i_queue_name text, i_consumer_name text)
 returns timestamptz language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 declare
     c_most constant int := 1000;
     s record;

@@ -3,8 +3,7 @@
 -- Writes: nothing.
 create or replace function pgq.delayed_events_are_new()
 returns boolean language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 declare
     look record;
 begin

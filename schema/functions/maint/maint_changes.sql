@@ -3,8 +3,7 @@
 -- Writes: delete pgq.change.
 create or replace function pgq.maint_changes()
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 declare
     v_chunk constant int := 10000;
     v_deleted int;

@@ -11,8 +11,7 @@
 -- Writes: delete pgq.dedup_key; the session's setting pgq.dedup_gone_<file>.
 create or replace function pgq.maint_dedup_keys()
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set datestyle = 'ISO' set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+set row_security = off set datestyle = 'ISO' as $$
 declare
     c_limit constant int := 2000;
     v_setting constant text := 'pgq.dedup_gone_' || pg_relation_filenode('pgq.dedup_key');

@@ -6,8 +6,7 @@
 -- Writes: delete pgq.skipped_event.
 create or replace function pgq.maint_skipped_events()
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 declare
     c_limit constant int := 10000;
     r record;

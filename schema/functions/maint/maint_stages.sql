@@ -17,8 +17,7 @@
 -- Writes: ACCESS SHARE lock on event tables; update and delete pgq.stage; delete pgq.ledger.
 create or replace function pgq.maint_stages()
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 declare
     q pgq.queue;
 begin

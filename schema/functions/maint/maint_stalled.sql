@@ -13,8 +13,7 @@
 -- Writes: as detach_consumer.
 create or replace function pgq.maint_stalled()
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set lock_timeout = '100ms' set enable_seqscan = off
-set enable_bitmapscan = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+set row_security = off set lock_timeout = '100ms' as $$
 declare
     q pgq.queue;
     r record;

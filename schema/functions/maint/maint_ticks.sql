@@ -12,8 +12,7 @@
 -- Writes: row lock pgq.queue; delete pgq.tick; the session's setting pgq.ticks_gone_<queue id>.
 create or replace function pgq.maint_ticks(i_queue_name text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 declare
     v_chunk constant int := 2000;
     q pgq.queue;

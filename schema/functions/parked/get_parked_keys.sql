@@ -6,8 +6,7 @@
 -- Writes: as check_snapshot.
 create or replace function pgq.get_parked_keys(x_batch_id bigint, x_keys text[])
 returns setof text language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 declare
     p record;
 begin

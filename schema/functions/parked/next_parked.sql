@@ -5,8 +5,7 @@
 -- Writes: nothing.
 create or replace function pgq.next_parked(i_queue_name text, i_consumer_name text)
 returns interval language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 declare
     v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
 begin

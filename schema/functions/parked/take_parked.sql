@@ -19,9 +19,7 @@ create or replace function pgq.take_parked(
     i_queue_name text, i_consumer_name text, i_limit int, out batch_id bigint,
     out cur_tick_id bigint, out prev_tick_id bigint, out cur_tick_time timestamptz,
     out prev_tick_time timestamptz, out cur_tick_event_seq bigint, out prev_tick_event_seq bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
 declare
     p pgq.position;
     t pgq.tick;

@@ -13,9 +13,7 @@ create or replace function pgq.take_parked_lane(
     out prev_tick_time timestamptz, out cur_tick_event_seq bigint,
     out prev_tick_event_seq bigint, out part_size int, out tries int, out worker text,
     out died text[], out busy int, out subscription int, out lane_key text)
-language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off
-set enable_seqscan = off set enable_bitmapscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
 declare
     p pgq.registration;
     v pgq.current_position;

@@ -54,8 +54,7 @@ comment on function pgq.finish_events(bigint, bigint[])
 -- Writes: as the other form.
 create or replace function pgq.finish_events(x_batch_ids bigint[], x_event_ids bigint[])
 returns setof bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 declare
     l record;
 begin

@@ -31,8 +31,7 @@ create or replace function pgq.receive(
     out ev_retry int, out ev_type text, out ev_data text, out ev_extra1 text, out ev_extra2 text,
     out ev_extra3 text, out ev_extra4 text)
 returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 declare
     p pgq.current_position;  -- the consumer's
     d pgq.current_position;  -- a range that nobody holds

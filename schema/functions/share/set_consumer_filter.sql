@@ -17,8 +17,7 @@
 create or replace function pgq.set_consumer_filter(
     i_queue_name text, i_consumer_name text, i_filter jsonb)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 declare
     r pgq.registration;
     p pgq.current_position;

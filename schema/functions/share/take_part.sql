@@ -46,9 +46,7 @@ create or replace function pgq.take_part(
     out prev_tick_id bigint, out cur_tick_time timestamptz, out prev_tick_time timestamptz,
     out cur_tick_event_seq bigint, out prev_tick_event_seq bigint, out part_size int,
     out tries int, out worker text, out died text[], out leases int)
-language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
 declare
     c_worker constant text := i_consumer_name || '.' || i_subconsumer_name;
     p pgq.current_position;  -- the consumer's

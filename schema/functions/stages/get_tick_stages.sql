@@ -13,8 +13,7 @@ create or replace function pgq.get_tick_stages(
     i_queue_name text, i_from_tick bigint, i_to_tick bigint, out stage bigint,
     out stage_txid bigint, out stage_released_by bigint, out events bigint)
 returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 declare
     r record;
 begin

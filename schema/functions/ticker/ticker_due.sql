@@ -9,8 +9,7 @@
 create or replace function pgq.ticker_due(
     i_first int default -2147483648, i_last int default 2147483647)
 returns setof text language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+set row_security = off as $$
 declare
     q pgq.queue;
     v_due text[];

@@ -15,8 +15,7 @@
 -- Raises: 42501 as range_sql.
 -- Writes: nothing.
 create or replace function pgq.cut_range(p pgq.current_position, i_next_tick bigint, i_wanted int)
-returns bigint[] language plpgsql set enable_seqscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+returns bigint[] language plpgsql as $$
 declare
     s pgq.tick;
     e pgq.tick;

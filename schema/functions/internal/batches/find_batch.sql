@@ -18,8 +18,7 @@ create or replace function pgq.find_batch(
     out end_time timestamptz, out start_seq bigint, out end_seq bigint, out pos_from bigint,
     out pos_done bigint[], out queue_version text, out pos_to bigint,
     out pos_ids bigint[], out filter jsonb)
-returns setof record language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns setof record language plpgsql as $$
 #variable_conflict use_column
 begin
     if current_setting('transaction_isolation') <> 'read committed' then

@@ -8,8 +8,7 @@
 -- Writes: as batch_event_sql.
 create or replace function pgq.find_batch_events(
     x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[])
-returns setof pgq.event_template language plpgsql set enable_seqscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+returns setof pgq.event_template language plpgsql as $$
 declare
     v_found bigint;
 begin

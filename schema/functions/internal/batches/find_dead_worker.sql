@@ -6,8 +6,7 @@
 -- Writes: nothing.
 create or replace function pgq.find_dead_worker(
     i_parent int, i_dead_interval interval, i_worker int default null)
-returns pgq.current_position language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns pgq.current_position language plpgsql as $$
 declare
     d pgq.current_position;
 begin

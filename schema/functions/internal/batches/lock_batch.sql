@@ -18,9 +18,7 @@
 -- Writes: row lock pgq.registration; in REPEATABLE READ as check_snapshot; insert and delete
 --   pgq.position.
 create or replace function pgq.lock_batch(x_batch_id bigint, x_moves boolean)
-returns pgq.position language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+returns pgq.position language plpgsql as $$
 declare
     p pgq.position;
     v_sub int;

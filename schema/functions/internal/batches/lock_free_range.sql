@@ -5,8 +5,7 @@
 -- Returns: its position, all null when there is none.
 -- Writes: row lock pgq.registration.
 create or replace function pgq.lock_free_range(i_parent int, i_dead_interval interval)
-returns pgq.current_position language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns pgq.current_position language plpgsql as $$
 declare
     d pgq.current_position;
     v_sub int;

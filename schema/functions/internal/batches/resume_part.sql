@@ -7,8 +7,7 @@
 -- Writes: row lock pgq.registration; update or insert pgq.position.
 create or replace function pgq.resume_part(
     i_worker int, i_holder text, i_until timestamptz, i_dead_interval interval)
-returns bigint language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns bigint language plpgsql as $$
 declare
     w pgq.current_position;
     v_batch bigint;

@@ -2,8 +2,7 @@
 -- take_part looks once a session whether the run was counted as dead: see uncount_end.
 -- Writes: row lock pgq.registration; insert pgq.position, unless another session holds the row.
 create or replace function pgq.show_holder(i_worker int, i_holder text)
-returns void language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns void language plpgsql as $$
 begin
     perform from pgq.registration where sub_id = i_worker for no key update skip locked;
     if found then

@@ -6,9 +6,6 @@
 -- subscription meanwhile. Then it returns the last range that it read, though that may be empty.
 -- The caller opens it as a batch, finishes it, and calls again.
 --
--- Before PostgreSQL 18 a plan without sequential scans looks so expensive that workers are started
--- for it: 40 ms a range. Without parallel workers it takes 0.3 ms.
---
 -- Parameters: p: the position, locked by the caller, or seen without its lock. Then its ticks may
 --   be gone, no range is found, and the caller looks again before it moves the position.
 --   i_next_tick: the end of the range after it. The others: the limits of next_batch_custom, which
@@ -20,8 +17,7 @@
 create or replace function pgq.skip_ranges(
     p pgq.current_position, i_next_tick bigint, i_min_lag interval, i_min_count int,
     i_min_interval interval, out last_tick bigint, out next_tick bigint)
-language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+language plpgsql as $$
 declare
     c_ranges constant int := 100;
     c_events constant int := 500000;

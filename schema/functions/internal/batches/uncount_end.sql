@@ -6,8 +6,7 @@
 -- Returns: true; false: a row was left, so call again.
 -- Writes: update pgq.position, where the run is counted.
 create or replace function pgq.uncount_end(i_parent int, i_holder text)
-returns boolean language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns boolean language plpgsql as $$
 declare
     c record;
     v_all boolean := true;

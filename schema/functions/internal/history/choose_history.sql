@@ -9,8 +9,7 @@
 -- Writes: ACCESS EXCLUSIVE lock and truncate of one table of the history, or of all.
 create or replace function pgq.choose_history(
     i_now timestamptz, i_pause interval, out table_no int, out is_new boolean)
-returns setof record language plpgsql set lock_timeout = '50ms' set enable_seqscan = off
-set enable_bitmapscan = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns setof record language plpgsql set lock_timeout = '50ms' as $$
 declare
     v_last timestamptz;
 begin

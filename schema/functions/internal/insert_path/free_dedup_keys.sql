@@ -2,8 +2,7 @@
 -- deletes it. A wait for it would hold up the consumers that the caller has locked.
 -- Writes: delete pgq.dedup_key.
 create or replace function pgq.free_dedup_keys(i_queue_name text, i_ids bigint[])
-returns void language plpgsql set enable_seqscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+returns void language plpgsql as $$
 declare
     v_queue constant int := (pgq.find_queue(i_queue_name)).queue_id;
 begin

@@ -10,8 +10,7 @@
 create or replace function pgq.find_lane_tick(
     s pgq.current_position, i_min_lag interval, i_min_count int,
     i_min_interval interval, i_wanted int)
-returns bigint language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns bigint language plpgsql as $$
 declare
     c_ticks constant int := 100;
     v_next bigint;

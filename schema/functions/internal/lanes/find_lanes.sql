@@ -2,8 +2,7 @@
 -- Raises: PQ002 not a subscriber; PQ020 it has none; PQ024 as raise_detached.
 -- Writes: nothing.
 create or replace function pgq.find_lanes(i_queue_name text, i_consumer_name text)
-returns pgq.registration language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns pgq.registration language plpgsql as $$
 declare
     r pgq.registration;
 begin

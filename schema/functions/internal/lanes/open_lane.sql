@@ -14,9 +14,7 @@
 create or replace function pgq.open_lane(
     v pgq.current_position, i_holder text, i_lease interval, i_dead_interval interval,
     i_min_lag interval, i_min_count int, i_min_interval interval, i_wanted int, i_filter jsonb)
-returns pgq.current_position language plpgsql set enable_seqscan = off
-set enable_bitmapscan = off set enable_sort = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+returns pgq.current_position language plpgsql as $$
 declare
     c_until constant timestamptz := pgq.lease_end(i_lease);
     c_soon constant interval := '0.5 seconds';

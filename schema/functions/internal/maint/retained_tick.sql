@@ -7,8 +7,7 @@
 -- Returns: the first tick that can be read from, if none is as old; null without a retention.
 -- Writes: nothing.
 create or replace function pgq.retained_tick(q pgq.queue)
-returns bigint language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns bigint language plpgsql as $$
 declare
     c_bound constant timestamptz := now() - q.queue_retention;
     v_younger bigint;

@@ -2,8 +2,7 @@
 -- consumer has had the events that this tick sees, but for those that are detached.
 -- Writes: nothing.
 create or replace function pgq.slowest_tick(i_queue_id int)
-returns bigint language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns bigint language plpgsql as $$
 begin
     return coalesce(
         (select min(pos_last_tick) from pgq.current_position

@@ -10,8 +10,7 @@
 -- Writes: as check_snapshot.
 create or replace function pgq.table_holder(
     q pgq.queue, i_table int, out held_by text, out holder text)
-returns record language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns record language plpgsql as $$
 declare
     v_last bigint;
     v_tick bigint;

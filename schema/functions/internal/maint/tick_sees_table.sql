@@ -9,8 +9,7 @@
 -- Returns: false also for a missing tick.
 -- Writes: nothing.
 create or replace function pgq.tick_sees_table(i_queue_id int, i_tick_id bigint, i_table int)
-returns boolean language plpgsql set enable_seqscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+returns boolean language plpgsql as $$
 declare
     v_snapshot txid_snapshot := (
         select tick_snapshot from pgq.tick where tick_queue = i_queue_id and tick_id = i_tick_id);

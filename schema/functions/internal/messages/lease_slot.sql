@@ -11,8 +11,7 @@
 -- Raises: PQ022 all 1,000 have a range; PQ009 the joined name is too long, or another consumer's.
 -- Writes: row lock pgq.registration; as add_registration; insert pgq.position.
 create or replace function pgq.lease_slot(i_parent int, i_kind text)
-returns pgq.current_position language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns pgq.current_position language plpgsql as $$
 declare
     s pgq.current_position;
     r record;

@@ -8,8 +8,7 @@
 -- Raises: PQ015 as find_next_tick; PQ022, PQ009 as lease_slot; with a filter, as skip_ranges.
 -- Writes: insert pgq.position; as lease_slot, skip_ranges.
 create or replace function pgq.open_next_range(i_parent int)
-returns pgq.current_position language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns pgq.current_position language plpgsql as $$
 declare
     p pgq.current_position;
     s pgq.current_position;

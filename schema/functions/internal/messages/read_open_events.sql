@@ -4,8 +4,7 @@
 -- Raises: PQ003 batch not found; PQ012, 40001, 42501 as batch_event_sql.
 -- Writes: as batch_event_sql.
 create or replace function pgq.read_open_events(x_batch_id bigint, x_limit int)
-returns pgq.event_template[] language plpgsql set enable_seqscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+returns pgq.event_template[] language plpgsql as $$
 declare
     v_events pgq.event_template[];
 begin

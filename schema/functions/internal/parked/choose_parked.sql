@@ -4,8 +4,7 @@
 -- Returns: their ids; an empty array: no head is due.
 -- Writes: nothing.
 create or replace function pgq.choose_parked(i_owner int, i_limit int, i_lane jsonb)
-returns bigint[] language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns bigint[] language plpgsql as $$
 declare
     h record;
     v_ids bigint[] := '{}';

@@ -11,8 +11,7 @@
 --   were taken; null: none. i_ids: its events that are finished or failed.
 -- Writes: delete and update pgq.parked.
 create or replace function pgq.remove_parked(i_owner int, i_batch bigint, i_ids bigint[])
-returns void language plpgsql set enable_seqscan = off set enable_bitmapscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+returns void language plpgsql as $$
 declare
     r record;
 begin

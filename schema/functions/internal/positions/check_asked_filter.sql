@@ -4,8 +4,7 @@
 -- Raises: PQ021 the consumer takes others; PQ009 as check_filter.
 -- Writes: nothing.
 create or replace function pgq.check_asked_filter(p pgq.current_position, i_filter jsonb)
-returns void language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns void language plpgsql as $$
 declare
     c_longest constant int := 500;
     c_all constant text := 'all events';

@@ -4,8 +4,7 @@
 -- Raises: PQ021 subconsumer has active batch, or a worker runs under its name.
 -- Writes: nothing.
 create or replace function pgq.check_removable(r pgq.registration, i_drop_batch boolean)
-returns void language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns void language plpgsql as $$
 declare
     v_batch bigint;
 begin

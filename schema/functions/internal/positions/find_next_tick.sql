@@ -7,8 +7,7 @@
 -- Writes: nothing.
 create or replace function pgq.find_next_tick(
     p pgq.current_position, i_min_lag interval, i_min_count int, i_min_interval interval)
-returns bigint language plpgsql set enable_seqscan = off set enable_bitmapscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+returns bigint language plpgsql as $$
 declare
     t pgq.tick;
     n record;

@@ -3,8 +3,7 @@
 --   PQ024 as raise_detached.
 -- Writes: nothing.
 create or replace function pgq.find_shared(i_queue_name text, i_consumer_name text)
-returns pgq.current_position language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns pgq.current_position language plpgsql as $$
 declare
     p pgq.current_position;
 begin

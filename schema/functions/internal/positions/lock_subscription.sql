@@ -7,8 +7,7 @@
 -- Writes: row lock pgq.registration.
 create or replace function pgq.lock_subscription(
     i_queue_name text, i_consumer_name text, i_run boolean default false)
-returns pgq.position language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns pgq.position language plpgsql as $$
 declare
     v_sub int := pgq.find_subscription(i_queue_name, i_consumer_name);
     p pgq.position;

@@ -1,5 +1,5 @@
--- Refuses a name that is NULL, empty, longer than i_octets octets, or has control characters. Octets count, not characters, because a LISTEN channel and an identifier are limited
--- in octets.
+-- Refuses a name that is NULL, empty, longer than i_octets octets, or has control characters.
+-- Octets count, because a LISTEN channel and an identifier are limited in octets.
 -- Parameters: i_kind: the kind of name, for messages.
 -- Raises: PQ009.
 -- Writes: nothing.

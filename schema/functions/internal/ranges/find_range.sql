@@ -9,8 +9,7 @@
 create or replace function pgq.find_range(
     i_queue_name text, i_from_tick bigint, i_to_tick bigint, out queue_id int,
     out from_snapshot txid_snapshot, out to_snapshot txid_snapshot)
-language plpgsql set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+language plpgsql as $$
 declare
     q pgq.queue;
     v_missing bigint;

@@ -41,8 +41,7 @@
 create or replace function pgq.range_sql(
     i_queue_id int, i_start txid_snapshot, i_end txid_snapshot, i_sub_id int, i_stages bigint[],
     i_filter jsonb)
-returns text language plpgsql set enable_seqscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+returns text language plpgsql as $$
 declare
     v_first constant bigint := txid_snapshot_xmax(i_start);
     v_end constant bigint := txid_snapshot_xmax(i_end);

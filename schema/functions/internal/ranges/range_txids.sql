@@ -19,8 +19,7 @@
 -- Writes: nothing.
 create or replace function pgq.range_txids(
     i_queue_id int, i_start txid_snapshot, i_end txid_snapshot, i_most bigint)
-returns bigint[] language plpgsql set lock_timeout = '100ms' set enable_seqscan = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns bigint[] language plpgsql set lock_timeout = '100ms' as $$
 declare
     v_first constant bigint := txid_snapshot_xmax(i_start);
     v_end constant bigint := txid_snapshot_xmax(i_end);

@@ -6,8 +6,7 @@
 -- Writes: nothing.
 create or replace function pgq.find_events_by_id(
     i_queue_id int, i_snapshot txid_snapshot, i_ids bigint[])
-returns pgq.event_template[] language plpgsql set enable_seqscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+returns pgq.event_template[] language plpgsql as $$
 declare
     v_events pgq.event_template[];
 begin

@@ -10,8 +10,7 @@
 -- Writes: nothing.
 create or replace function pgq.find_open_ids(
     p pgq.current_position, i_ids bigint[], i_events pgq.event_template[])
-returns bigint[] language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns bigint[] language plpgsql as $$
 declare
     v_owner constant int := coalesce(p.sub_parent, p.sub_id);
     r constant pgq.registration := (select o from pgq.registration o where o.sub_id = v_owner);

@@ -11,8 +11,7 @@
 -- Writes: nothing.
 create or replace function pgq.find_pending_events(
     p pgq.current_position, i_events pgq.event_template[])
-returns pgq.event_template[] language plpgsql set enable_seqscan = off
-set enable_bitmapscan = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns pgq.event_template[] language plpgsql as $$
 declare
     v_end constant txid_snapshot := (
         select tick_snapshot from pgq.tick

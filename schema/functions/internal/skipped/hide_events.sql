@@ -14,8 +14,6 @@
 -- Delayed events come first: they need no look, and their ids are old. One that the ticker moves
 -- just now is found by a look at the newest events.
 --
--- Before PostgreSQL 18, a plan that has to use what is ruled out looks expensive. It is compiled
--- and gets parallel workers then, which takes a hundred times as long as the call. So both are off.
 -- Parameters: i_sub: the consumer; null: all.
 -- Returns: one row for each event and consumer; for each event, without a name, if there is none.
 -- Raises: PQ001; PQ009 a NULL; PQ012 as check_moved; PQ013 not READ COMMITTED; 55P03 as
@@ -25,8 +23,7 @@
 create or replace function pgq.hide_events(
     i_queue_name text, i_sub int, i_event_ids bigint[], out event_id bigint,
     out consumer_name text, out state text)
-returns setof record language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns setof record language plpgsql as $$
 declare
     q pgq.queue;
     v_ids bigint[];

@@ -14,8 +14,7 @@
 create or replace function pgq.hide_from_consumer(
     r pgq.registration, i_ids bigint[], i_events pgq.event_template[], i_since txid_snapshot,
     out event_id bigint, out state text)
-returns setof record language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns setof record language plpgsql as $$
 declare
     w record;
     p pgq.current_position;

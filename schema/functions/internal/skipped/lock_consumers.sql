@@ -12,8 +12,7 @@
 --   READ.
 -- Writes: row locks pgq.registration.
 create or replace function pgq.lock_consumers(i_queue_id int, i_sub int)
-returns void language plpgsql set enable_seqscan = off set enable_bitmapscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+returns void language plpgsql as $$
 declare
     c_soon constant text := '10ms';
     c_longest constant text := '10s';  -- the one that waits may be the caller, on another session

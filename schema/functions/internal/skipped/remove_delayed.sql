@@ -3,8 +3,7 @@
 -- Returns: the ids of what is gone.
 -- Writes: delete pgq.delayed_event.
 create or replace function pgq.remove_delayed(i_queue_id int, i_ids bigint[])
-returns bigint[] language plpgsql set enable_seqscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+returns bigint[] language plpgsql as $$
 declare
     v_removed bigint[];
 begin

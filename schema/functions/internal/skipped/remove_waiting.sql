@@ -7,8 +7,7 @@
 -- Writes: delete pgq.retry_queue; delete and update pgq.parked.
 create or replace function pgq.remove_waiting(
     i_owner int, i_ids bigint[], i_open bigint[], out removed bigint[], out held bigint[])
-language plpgsql set enable_seqscan = off set enable_bitmapscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+language plpgsql as $$
 declare
     v_retried bigint[];
     v_key text;

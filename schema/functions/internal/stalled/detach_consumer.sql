@@ -7,8 +7,7 @@
 -- Raises: 55P03 by the caller's lock_timeout.
 -- Writes: row lock and update pgq.registration; update pgq.retry_queue.
 create or replace function pgq.detach_consumer(i_sub int, i_tick bigint)
-returns void language plpgsql set enable_seqscan = off set enable_bitmapscan = off set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+returns void language plpgsql as $$
 begin
     perform from pgq.registration
       where sub_id = i_sub and sub_stalls = 'detach' and sub_detached is null for update;

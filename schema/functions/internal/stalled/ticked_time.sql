@@ -5,8 +5,7 @@
 -- Returns: 0 if there is no tick after it.
 -- Writes: nothing.
 create or replace function pgq.ticked_time(q pgq.queue, i_tick bigint)
-returns interval language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns interval language plpgsql as $$
 declare
     c_gap constant interval
         := q.queue_ticker_idle_period + q.queue_ticker_max_lag + interval '1 minute';

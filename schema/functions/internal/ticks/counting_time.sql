@@ -7,8 +7,7 @@
 -- Writes: nothing.
 create or replace function pgq.counting_time(
     i_queue_id int, i_event_id bigint, i_first bigint, i_last bigint)
-returns timestamptz language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns timestamptz language plpgsql as $$
 declare
     v_low bigint := i_first;  -- no tick below it counts the event
     v_high bigint := i_last;

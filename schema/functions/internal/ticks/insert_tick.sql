@@ -35,8 +35,7 @@
 create or replace function pgq.insert_tick(
     i_queue_id int, i_tick_id bigint, i_tick_time timestamptz, i_event_seq bigint,
     out tick_id bigint, out tick_snapshot txid_snapshot)
-language plpgsql set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set jit = off set max_parallel_workers_per_gather = 0 as $$
+language plpgsql as $$
 declare
     q pgq.queue;
     last pgq.tick;

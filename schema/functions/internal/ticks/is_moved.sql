@@ -8,8 +8,7 @@
 -- row.
 -- Writes: nothing.
 create or replace function pgq.is_moved(q pgq.queue)
-returns boolean language plpgsql stable set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns boolean language plpgsql stable as $$
 begin
     return q.queue_system_id is distinct from pgq.system_identifier()
         or (select bool_and(xmin::text::bigint = checked_xmin) from pgq.checked

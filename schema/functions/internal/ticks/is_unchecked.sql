@@ -4,8 +4,7 @@
 -- old ticks saw it. See check_moved.
 -- Writes: nothing, takes no xid.
 create or replace function pgq.is_unchecked(q pgq.queue)
-returns boolean language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns boolean language plpgsql as $$
 begin
     return pgq.is_moved(q)
         or coalesce(txid_snapshot_xmax(txid_current_snapshot()) < (

@@ -5,8 +5,7 @@
 -- Writes: nothing.
 create or replace function pgq.seen_time(
     i_queue_id int, i_txid bigint, i_first bigint, i_last bigint)
-returns timestamptz language plpgsql strict set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns timestamptz language plpgsql strict as $$
 declare
     v_low bigint := i_first;  -- no tick below it sees the transaction
     v_high bigint := i_last;

@@ -1,8 +1,7 @@
 -- Whether a queue is due for a tick now, by PGQ's rule: see tick_wanted.
 -- Writes: nothing, takes no xid.
 create or replace function pgq.tick_is_due(q pgq.queue)
-returns boolean language plpgsql set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+returns boolean language plpgsql as $$
 declare
     t record;
     v_new bigint;
