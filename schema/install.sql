@@ -7,7 +7,7 @@ begin isolation level read committed;
 set local client_min_messages = warning;
 set local search_path = pg_catalog;
 set local row_security = off;
-do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
+do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;  -- see lock_number
 
 \ir setup/preflight.sql
 \ir setup/wait_for_maintenance.sql
@@ -46,6 +46,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 
 -- Helpers of several groups. What no role may call is in functions/internal.
 \ir functions/internal/rights/set_rights.sql
+\ir functions/internal/queues/lock_number.sql
 \ir functions/internal/queues/event_table.sql
 \ir functions/internal/queues/raise_queue_not_found.sql
 \ir functions/internal/isolation/check_isolation.sql
@@ -56,8 +57,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/info/read_sequence.sql
 \ir functions/internal/info/subtract_ids.sql
 \ir functions/internal/info/event_bytes.sql
-\ir functions/internal/ticks/counting_time.sql
-\ir functions/internal/ticks/seen_time.sql
+\ir functions/internal/ticks/first_tick_time.sql
 \ir functions/internal/batches/add_tries.sql
 \ir functions/internal/batches/new_batch_id.sql
 \ir functions/internal/batches/lease_end.sql
@@ -116,7 +116,6 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/ticks/try_lock_against_drop.sql
 \ir functions/internal/ticks/raise_sequence_behind.sql
 \ir functions/internal/ticks/raise_no_tick.sql
-\ir functions/internal/ticks/raise_sequences.sql
 \ir functions/internal/ticks/insert_tick.sql
 \ir functions/internal/ticks/tick_wanted.sql
 \ir functions/internal/ticks/tick_is_due.sql
@@ -126,9 +125,9 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/ticker/ticker_pulse.sql
 \ir functions/ticker/ticker_due.sql
 \ir functions/ticker/force_tick.sql
-\ir functions/internal/maint/look_setting.sql
-\ir functions/internal/maint/parse_look.sql
-\ir functions/internal/maint/note_look.sql
+\ir functions/internal/maint/poll_setting.sql
+\ir functions/internal/maint/parse_poll.sql
+\ir functions/internal/maint/note_poll.sql
 \ir functions/internal/maint/move_due.sql
 \ir functions/internal/maint/due_retries.sql
 \ir functions/maint/maint_retry_events.sql
@@ -141,7 +140,6 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/maint/delayed_events_are_new.sql
 \ir functions/internal/stalled/ticked_time.sql
 \ir functions/internal/stalled/keeps_table.sql
-\ir functions/internal/stalled/detach_consumer.sql
 \ir functions/maint/maint_stalled.sql
 \ir functions/internal/maint/dump_is_running.sql
 \ir functions/internal/maint/lock_truncation_mark.sql
@@ -302,11 +300,9 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/skipped/find_pending_events.sql
 \ir functions/internal/skipped/find_open_ids.sql
 \ir functions/internal/skipped/remove_waiting.sql
-\ir functions/internal/skipped/remove_delayed.sql
 \ir functions/internal/skipped/lock_consumers.sql
 \ir functions/internal/skipped/hide_from_consumer.sql
 \ir functions/internal/skipped/hide_events.sql
-\ir functions/internal/insert_path/free_dedup_keys.sql
 \ir functions/cancel/cancel_event.sql
 \ir functions/cancel/skip_event.sql
 

@@ -10,7 +10,7 @@ do $wait$
 declare
     v_mark text;
 begin
-    perform pg_advisory_xact_lock(7366513, 2);
+    perform pg_advisory_xact_lock(7366513, 2);  -- see lock_number
     loop
         begin
             for v_mark in

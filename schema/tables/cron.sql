@@ -4,7 +4,7 @@
 -- cron_next is the next due time, which a ticker daemon has planned: the server cannot read
 -- schedules. fire_cron inserts the event of that time, and no other, and plans the next one in the
 -- same transaction. So each time was agreed on before it came. If daemons computed the times anew
--- at each look, two of them with different time zone data would fire twice.
+-- at each poll, two of them with different time zone data would fire twice.
 --
 -- cron_next null: a daemon is to plan the first time after cron_planned. In a row that was planned
 -- later than now, the clock has been stepped back: see planned_due.

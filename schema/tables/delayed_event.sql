@@ -2,7 +2,7 @@
 -- them when they are due. PGQ has no such table.
 --
 -- ev_time is the time of the insert, ev_txid its transaction: move_delayed_events finds by it the
--- rows that are new since its last look. Of the indexes by time, the first tells whether anything
+-- rows that are new since its last poll. Of the indexes by time, the first tells whether anything
 -- is due and what is due next. The second finds the events of one queue, however many others are
 -- due.
 do $$ begin if not exists (select from pgq.installation) then

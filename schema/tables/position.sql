@@ -1,7 +1,7 @@
 -- Table: pgq.position. The log of each subscription's positions; the newest row is the current one.
 --
 -- PGQ keeps a consumer's position in one row that it updates twice a batch. While a transaction
--- holds xmin back, the dead versions cannot be removed, and each look at the row walks over all of
+-- holds xmin back, the dead versions cannot be removed, and each read of the row walks over all of
 -- them: 1,605 cycles a second fall to 265 within 20,000 cycles. So the positions are an append-only
 -- log, read newest first: the current one is the first hit of a backward index scan.
 -- maint_positions deletes at the other end, where no lookup goes (G6).
@@ -27,17 +27,17 @@
 -- process died while it handled only the first open event. Null: whole batches. pos_died, of
 -- workers only, are the runs whose ends pos_tries counts; empty: none yet, though a run died with
 -- this range. A run that shows up again had only lost its session: see uncount_end. A run whose
--- session is there gave no sign of life, but has not died: see count_ended.
+-- session is there sent no heartbeat, but has not died: see count_ended.
 --
 -- pos_last_tick is null only for a subconsumer without a range, and for a consumer with lanes. So
 -- the minimum of pos_last_tick says how far a queue was consumed: a range moves between
 -- subscriptions inside one transaction.
 -- pos_until is the end of the holder's lease, if it has one: see holder_is_dead. touch_batch and
--- resume_part update pos_active and pos_until in place: a sign of life is no move, and finish_part
+-- resume_part update pos_active and pos_until in place: a heartbeat is no move, and finish_part
 -- compares pos_no. Only five more columns are updated in place: pos_holder (where it was null) and
 -- pos_moved by resume_part, pos_died and pos_tries by uncount_end, and pos_batch by repair_queue.
--- pos_moved is the time of the last progress: the range was opened, or a part of it finished. Signs
--- of life, new runs and takeovers leave it: see last_progress.
+-- pos_moved is the time of the last progress: the range was opened, or a part of it finished.
+-- Heartbeats, new runs and takeovers leave it: see last_progress.
 --
 -- A large range may be cut into parts of ids for several workers: see cut_range. pos_to is the last
 -- id of a worker's part; null: the range's end. pos_cuts are the last ids of the parts that are not

@@ -1,7 +1,7 @@
 -- Table: pgq.retry_queue. Events delivered again to the subscription ev_owner after ev_retry_after.
 --
 -- ev_txid is the transaction that inserted the row: maint_retry_events finds by it the rows that
--- are new since its last look.
+-- are new since its last poll.
 do $$ begin if not exists (select from pgq.installation) then
 create table pgq.retry_queue (
     ev_retry_after timestamptz not null,

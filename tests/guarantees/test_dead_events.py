@@ -179,9 +179,9 @@ def test_step_reads_its_own_dead_events_and_no_others(db: Database) -> None:
         "   from pgq.dead_event, generate_series(5, 20000) n where ev_id = 5"
     )
     main.run("analyze pgq.dead_event")
-    first = main.one("select first_id from pgq.get_dead_event_bounds('q', 'c', i_look => 100)")
+    first = main.one("select first_id from pgq.get_dead_event_bounds('q', 'c', i_limit => 100)")
     for call in (
-        "get_dead_event_bounds('q', 'c', i_look => 100)",
+        "get_dead_event_bounds('q', 'c', i_limit => 100)",
         f"get_dead_event_counts('q', 'c', i_after => {first - 1})",
         f"get_dead_events('q', 'c', i_type => 'none', i_after => {first - 1})",
     ):

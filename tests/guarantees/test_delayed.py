@@ -374,20 +374,6 @@ def test_copy_without_its_sequences_gives_no_id_twice(db: Database) -> None:
     assert sorted(come(db)) == ["a", "after"]
 
 
-def test_waiting_event_with_the_id_of_an_event_gets_a_new_one_in_the_repair(db: Database) -> None:
-    db.queue()
-    first = db.main.insert("before")
-    db.main.tick()
-    db.main.run("select setval('pgq.event_1_id_seq', 1, false)")
-    db.main.run("update pgq.queue set queue_system_id = 1")
-    assert delay_until_due(db.main, "a") == [first]
-    with refused("PQ012"):
-        db.main.tick()
-    db.main.one(REPAIR)
-    assert db.main.one("select ev_id from pgq.delayed_event") > first
-    assert come(db) == ["before", "a"]
-
-
 def test_filter_decides_when_the_event_is_due(db: Database) -> None:
     db.queue(consumers=("c", "eu"))
     db.main.one("""select pgq.set_consumer_filter('q', 'eu', '{"extra1": ["eu"]}')""")

@@ -8,6 +8,7 @@ from contextlib import nullcontext, suppress
 import psycopg
 import pytest
 
+from pgqpy import locks
 from pgqpy.manifest import shipped_version
 from tests.support.tree import ROOT
 
@@ -162,6 +163,30 @@ def test_every_file_of_a_function_has_its_name_and_says_what_it_writes():
         assert text.startswith("-- "), path
         assert set(made.findall(text)) - {"insert_group_"} == {path.stem}, path
         assert "-- Writes: " in text or "writes: as" in text, path
+
+
+def test_locks_have_the_same_numbers_in_sql_and_in_python(sql):
+    names = {
+        "engine": locks.ENGINE,
+        "ticking": locks.TICKING,
+        "installing": locks.INSTALLING,
+        "changing": locks.CHANGING,
+        "watching": locks.WATCHING,
+        "moving": locks.MOVING,
+        "consumer": locks.CONSUMER,
+        "queue": locks.QUEUE,
+        "run": locks.RUN,
+        "sequence": locks.SEQUENCE,
+        "skips": locks.SKIPS,
+    }
+    assert {name: sql("select pgq.lock_number(%s)", name) for name in names} == names
+    source = "".join(path.read_text() for path in SCHEMA.rglob("*.sql"))
+    assert set(re.findall(r"lock_number\('+(\w+)'+\)", source)) <= set(names)
+    assert set(re.findall(r"\b73665\d\d\b.*", source)) == {
+        "7366513, 1); end $$;  -- see lock_number",
+        "7366513, 2);  -- see lock_number",
+        *re.findall(r"'\w+' then (73665\d\d.*)", source),
+    }
 
 
 def test_preflight_knows_the_shipped_version():

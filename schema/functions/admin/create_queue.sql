@@ -12,7 +12,7 @@ declare
     v_id int;
 begin
     perform pgq.check_name('queue', i_queue_name, 59);
-    perform pg_advisory_xact_lock(7366513, 2);
+    perform pg_advisory_xact_lock(pgq.lock_number('engine'), pgq.lock_number('changing'));
     if exists (select from pgq.queue where queue_name = i_queue_name) then
         return 0;
     end if;

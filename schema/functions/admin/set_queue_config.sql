@@ -23,7 +23,7 @@ begin
     if x_queue_name is null or x_param_name is null or x_param_value is null then
         raise exception 'Invalid NULL value' using errcode = 'PQ009';
     end if;
-    perform pg_advisory_xact_lock(7366513, 2);
+    perform pg_advisory_xact_lock(pgq.lock_number('engine'), pgq.lock_number('changing'));
     select * into q from pgq.queue where queue_name = x_queue_name for update;
     if not found then
         perform pgq.raise_queue_not_found(x_queue_name);

@@ -1,5 +1,5 @@
 -- Tells that a run of a consumer has ended in order, though its batch may be open: the next run
--- does not count it as an unclean end. The careful mode stays as it is. The lease ends: another
+-- does not count it as a crash. The careful mode stays as it is. The lease ends: another
 -- worker of a shared consumer may take the batch over at once.
 -- Returns: 1; 0 if another run has begun meanwhile.
 -- Raises: PQ002 not a subscriber; PQ013, PQ020 as lock_subscription.

@@ -80,7 +80,7 @@ begin
         if b.sub_mode is null then
             update pgq.registration set sub_mode = 'plain' where sub_id = b.owner;
         end if;
-        -- Once a key: a look for each event would walk over all rows that the INSERT has made.
+        -- Once a key: a search for each event would walk over all rows that the INSERT has made.
         select jsonb_object_agg(key, no) into v_last
           from (select distinct key from unnest(x_keys) key) keys
          cross join lateral (

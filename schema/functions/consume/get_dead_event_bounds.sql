@@ -1,30 +1,30 @@
 -- The ids of the newest dead events of a consumer. get_dead_events and get_dead_event_counts read
 -- every dead event that their filters leave; between two ids (i_after, i_before) they read no more
 -- than there are. So a program that must not read a million goes through them in bounded steps.
--- Parameters: i_before: only ids below it; null: all. i_look: at most so many dead events.
+-- Parameters: i_before: only ids below it; null: all. i_limit: at most so many dead events.
 -- Returns: first_id, last_id: the lowest and the highest id of these; null: there are none.
 --   dead_events: how many they are. has_more: there are dead events below first_id.
--- Raises: PQ002 not a subscriber; PQ009 wrong i_look.
+-- Raises: PQ002 not a subscriber; PQ009 wrong i_limit.
 -- Writes: nothing.
 create or replace function pgq.get_dead_event_bounds(
     i_queue_name text, i_consumer_name text, i_before bigint default null,
-    i_look int default 10000, out first_id bigint, out last_id bigint, out dead_events bigint,
+    i_limit int default 10000, out first_id bigint, out last_id bigint, out dead_events bigint,
     out has_more boolean)
 returns record language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off as $$
 declare
     v_sub int := pgq.find_subscription(i_queue_name, i_consumer_name);
 begin
-    if i_look is null or i_look < 1 then
-        raise exception 'look must be 1 or more, not %', i_look using errcode = 'PQ009';
+    if i_limit is null or i_limit < 1 then
+        raise exception 'limit must be 1 or more, not %', i_limit using errcode = 'PQ009';
     end if;
     select min(ev_id), max(ev_id), count(*) into first_id, last_id, dead_events
       from (
             select ev_id from pgq.dead_event
              where ev_owner = v_sub and ev_id < coalesce(i_before, 9223372036854775807)
-             order by ev_id desc limit i_look) newest;
+             order by ev_id desc limit i_limit) newest;
     has_more := exists (
         select from pgq.dead_event where ev_owner = v_sub and ev_id < first_id);
 end $$;
 comment on function pgq.get_dead_event_bounds(text, text, bigint, int)
-    is 'The ids of the newest dead events of a consumer, for bounded looks at them.';
+    is 'The ids of the newest dead events of a consumer, to read them in bounded steps.';

@@ -1,6 +1,6 @@
 -- Opens the consumer's next batch. A batch that is open already is returned, whatever the limits.
 --
--- An idle consumer calls often, so the first look takes no lock and no xid. Only if there is a
+-- An idle consumer calls often, so the first read takes no lock and no xid. Only if there is a
 -- batch to open, the registration is locked and the position read again: two sessions that call at
 -- once get the same batch.
 --
@@ -14,7 +14,7 @@
 --   i_min_interval: see find_tick_helper.
 -- Returns: one row; batch_id is null when there is no batch yet. The event_seq columns are
 --   estimates, never proof of an empty batch.
--- Raises: PQ002 Not subscriber to queue; PQ013 not READ COMMITTED: the second look needs a snapshot
+-- Raises: PQ002 Not subscriber to queue; PQ013 not READ COMMITTED: the second read needs a snapshot
 --   that is younger than the lock; PQ015 PgQ corruption; PQ020 workers share the consumer; PQ024 as
 --   raise_detached. With a filter, as skip_ranges.
 -- Writes: row lock pgq.registration; insert pgq.position; as skip_ranges.

@@ -3,7 +3,7 @@
 --
 -- The queue's row is share-locked as in register_consumer_at: a rotation that waits counts the
 -- consumer again. The events get this transaction's id: maint_retry_events finds by it what
--- commits after its last look.
+-- commits after its last poll.
 -- Parameters: i_from_earliest: if events are gone, go on from the earliest tick, as seek_consumer.
 -- Returns: 1; 0 it was attached.
 -- Raises: PQ001; PQ002 not a subscriber; PQ013 not READ COMMITTED; PQ016 events after its position

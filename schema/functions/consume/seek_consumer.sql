@@ -12,7 +12,7 @@
 -- that has moved one of its rows, so the snapshot sees that copy. A bound of xids would not do: a
 -- maint_retry_events that began before may have a small xid, and still move what is retried later.
 --
--- The locks come first. So no rotation or compaction comes between the look for the tick and the
+-- The locks come first. So no rotation or compaction comes between the search for the tick and the
 -- move, and no session is about to retry an event: it would hold a worker, a lane or, in
 -- event_retry_raw, a key share lock of the consumer.
 --

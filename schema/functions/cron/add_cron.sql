@@ -33,7 +33,8 @@ begin
         raise exception 'missed cannot be "%"', i_missed using errcode = 'PQ009',
             hint = 'write one, all or skip';
     end if;
-    perform pg_advisory_xact_lock(7366513, 2);  -- drop_queue
+    -- against drop_queue
+    perform pg_advisory_xact_lock(pgq.lock_number('engine'), pgq.lock_number('changing'));
     q := pgq.find_queue(i_queue_name);
     insert into pgq.cron (cron_name, cron_queue, cron_schedule, cron_timezone, cron_missed,
         ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)

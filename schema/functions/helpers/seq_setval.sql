@@ -1,7 +1,7 @@
 -- Moves a sequence of a queue forward, never back. It runs with the owner's rights, so it accepts
 -- no other sequences.
 --
--- A producer may take ids between the look at the sequence and a setval, which would then move it
+-- A producer may take ids between the read of the sequence and a setval, which would then move it
 -- back. So up to 100,000 ids are taken by nextval. No producer takes more meanwhile, but another
 -- such move may. So a setval first takes the sequence's advisory lock, and looks again.
 --
@@ -28,7 +28,7 @@ begin
     end if;
     v_last := pgq.seq_getval(i_seq_name);
     if i_new_value > v_last + c_most then
-        perform pg_advisory_xact_lock(7366517, hashtext(i_seq_name));
+        perform pg_advisory_xact_lock(pgq.lock_number('sequence'), hashtext(i_seq_name));
         v_last := pgq.seq_getval(i_seq_name);
         if i_new_value > v_last + c_most then
             return setval(i_seq_name::regclass, i_new_value);

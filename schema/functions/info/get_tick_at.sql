@@ -3,7 +3,7 @@
 -- time or later, and some from shortly before it. After the clock was stepped back, the last tick
 -- that is earlier would be another one, and events would be missing.
 --
--- The look begins at queue_low_tick: before it are dead rows, while a transaction holds xmin back.
+-- It begins at queue_low_tick: before it are dead rows, while a transaction holds xmin back.
 --
 -- Parameters: i_time: infinity gives the last tick.
 -- Returns: null if every tick that can be read from is later, or a parameter is null.

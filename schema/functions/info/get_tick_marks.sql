@@ -3,7 +3,7 @@
 -- A day has 86,400 ticks, and a busy minute 10,000 more, so reading all of them to choose some
 -- would take a second. Instead it begins with the first and the last tick, and puts a tick into the
 -- middle, by id, of each gap that is too long in time, the longest first, until none is left. Each
--- mark costs one or two looks into the index. Where ids are much denser than elsewhere, some twenty
+-- mark costs one or two index searches. Where ids are much denser than elsewhere, some twenty
 -- marks are used up to get there.
 -- Parameters: i_marks: at most this many, from 2 to 10,000.
 -- Returns: ordered by tick_id, from the first tick that can be read from to the last one.

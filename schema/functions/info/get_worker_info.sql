@@ -4,7 +4,7 @@
 -- alive: true: a session holds the advisory lock of the subscription, or the lease has not ended;
 -- false: another worker may take the range over, as holder_is_dead says; null: the server cannot
 -- know. How long a worker may be silent (dead_interval) is a setting of the one that takes over:
--- compare last_seen with it. last_seen: since the last sign of life. last_move: since the range was
+-- compare last_seen with it. last_seen: since the last heartbeat. last_move: since the range was
 -- opened, or a part of it finished (last_progress). pid: the session with the lock. lease_left:
 -- until the lease ends, negative if it has. messages: the events of a lease that are not finished.
 --
@@ -30,7 +30,8 @@ set max_parallel_workers_per_gather = 0 as $$
     select pgq.check_snapshot();
     with locked as materialized (
         select classid, objid, min(pid) as pid from pg_locks
-         where locktype = 'advisory' and classid in (7366514, 7366516) and objsubid = 2 and granted
+         where locktype = 'advisory' and objsubid = 2 and granted
+           and classid in (pgq.lock_number('consumer'), pgq.lock_number('run'))
            and database = (select oid from pg_database where datname = current_database())
          group by 1, 2)
     select q.queue_name, parent.co_name, r.sub_mode,
@@ -62,8 +63,8 @@ set max_parallel_workers_per_gather = 0 as $$
       join pgq.consumer parent on parent.co_id = r.sub_consumer
       left join locked l
         on (l.classid, l.objid) = case when p.sub_mode is distinct from 'lane'
-            then row(7366514::oid, p.sub_id::oid)
-            else row(7366516::oid, case when p.pos_batch is not null
+            then row(pgq.lock_number('consumer')::oid, p.sub_id::oid)
+            else row(pgq.lock_number('run')::oid, case when p.pos_batch is not null
                 then hashtext(p.pos_holder) end::oid) end
      where (i_queue_name is null or q.queue_name = i_queue_name)
        and (i_consumer_name is null or parent.co_name = i_consumer_name)

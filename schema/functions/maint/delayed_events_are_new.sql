@@ -5,12 +5,12 @@ create or replace function pgq.delayed_events_are_new()
 returns boolean language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off as $$
 declare
-    look record;
+    poll record;
 begin
-    look := pgq.parse_look(current_setting(pgq.look_setting('delayed_event'), true));
-    return look.seen_xmax is null
-        or exists (select from pgq.delayed_event where ev_txid >= look.seen_xmax)
-        or exists (select from pgq.delayed_event where ev_txid = any (look.seen_xip));
+    poll := pgq.parse_poll(current_setting(pgq.poll_setting('delayed_event'), true));
+    return poll.seen_xmax is null
+        or exists (select from pgq.delayed_event where ev_txid >= poll.seen_xmax)
+        or exists (select from pgq.delayed_event where ev_txid = any (poll.seen_xip));
 end $$;
 comment on function pgq.delayed_events_are_new()
     is 'Whether delayed events were committed since the last move_delayed_events.';

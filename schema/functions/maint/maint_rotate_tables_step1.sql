@@ -23,7 +23,7 @@
 --
 -- Returns: 0.
 -- Raises: PQ001; PQ012 and PQ015 queue maint failure; PQ012 as check_moved; PQ013 not READ
---   COMMITTED: the look after the lock needs a new snapshot.
+--   COMMITTED: the read after the lock needs a new snapshot.
 -- Writes: ACCESS EXCLUSIVE lock and truncate of one event table; row lock and update pgq.queue; as
 --   lock_truncation_mark, count_truncation.
 create or replace function pgq.maint_rotate_tables_step1(i_queue_name text)

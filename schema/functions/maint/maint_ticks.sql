@@ -3,7 +3,7 @@
 -- the queue's row meanwhile.
 --
 -- Most calls find nothing. But a call may have to walk over deleted rows that a transaction with an
--- old xmin keeps (G6). So the first look takes no lock, and the session remembers up to which tick
+-- old xmin keeps (G6). So the first read takes no lock, and the session remembers up to which tick
 -- nothing is left. A row with this state would leave dead rows itself.
 --
 -- Returns: 1 call again at once, 0 done.

@@ -10,9 +10,9 @@
 -- the other order. So a lock lets one session move at a time; another one moves nothing, and does
 -- not wait. READ COMMITTED only: this transaction must see what the lock's last holder moved.
 --
--- Which rows a look reads: see look_setting. The last look holds for all queues but those that are
+-- Which rows a poll reads: see poll_setting. The last poll holds for all queues but those that are
 -- behind: they failed, were left out, or have more due events than a call moves. The session keeps
--- a look of its own for each of these, so that one of them makes no other's look longer. A row that
+-- a poll of its own for each of these, so that one of them makes no other's poll longer. A row that
 -- another session has locked is found again by its transaction.
 --
 -- A comparison of rows, with an order, can use only the index of both columns.
@@ -22,7 +22,7 @@
 --   delayed or retried event is due that is not due now; null: there is none. next_delayed 0: more
 --   events are due than this call could move.
 -- Raises: PQ013 not READ COMMITTED.
--- Writes: advisory lock; as move_due, note_look; the session's settings pgq.delayed_turn and
+-- Writes: advisory lock; as move_due, note_poll; the session's settings pgq.delayed_turn and
 --   pgq.due_seen_<file>_behind.
 create or replace function pgq.move_delayed_events(
     i_left_out text[] default '{}', out moved int, out next_delayed interval,
@@ -35,12 +35,12 @@ declare
     c_events constant int := 2000;
     c_queues constant int := 20;  -- the events of the first one wait until the last one is done
     c_locked constant int := 1000;
-    v_setting constant text := pgq.look_setting('delayed_event');
+    v_setting constant text := pgq.poll_setting('delayed_event');
     v_last constant text := coalesce(current_setting(v_setting, true), '');
     v_turn constant int := coalesce(nullif(current_setting('pgq.delayed_turn', true), ''), '0');
     v_snapshot constant txid_snapshot := txid_current_snapshot();
     v_behind jsonb := coalesce(
-        nullif(current_setting(v_setting || '_behind', true), ''), '{}');  -- looks by queue id
+        nullif(current_setting(v_setting || '_behind', true), ''), '{}');  -- polls by queue id
     v_still jsonb := '{}';
     v_left bigint[] := '{}';
     v_locked bigint[];
@@ -53,18 +53,19 @@ declare
     v_first timestamptz;
     v_any boolean;
     last record;
-    look record;
+    poll record;
     q pgq.queue;
 begin
     perform pgq.check_isolation('the move of delayed events');
     moved := 0;
-    last := pgq.parse_look(v_last);
+    last := pgq.parse_poll(v_last);
     v_first := (
         select ev_deliver_at from pgq.delayed_event
          where ev_deliver_at >= last.seen_from order by ev_deliver_at limit 1);
     v_any := v_behind <> '{}' or (v_first <= now()) is true
         or exists (select from pgq.late_delayed(last.seen_xmax, last.seen_xip));
-    if not v_any or pg_try_advisory_xact_lock(7366513, 4) then
+    if not v_any or pg_try_advisory_xact_lock(
+            pgq.lock_number('engine'), pgq.lock_number('moving')) then
         for q in
             select * from pgq.queue due
              where v_any and (v_behind ? queue_id::text
@@ -87,10 +88,10 @@ begin
             continue when q.queue_name = any (i_left_out) or pgq.is_unchecked(q);
             v_tried := v_tried + 1;
             perform set_config('pgq.delayed_turn', q.queue_id::text, false);
-            look := pgq.parse_look(v_seen);
+            poll := pgq.parse_poll(v_seen);
             begin
                 v_moved := pgq.move_due(
-                    q, 'delayed_event', look.seen_from, look.seen_xmax, look.seen_xip, v_room);
+                    q, 'delayed_event', poll.seen_from, poll.seen_xmax, poll.seen_xip, v_room);
                 moved := moved + v_moved;
                 if v_moved >= v_room then
                     v_more := true;
@@ -98,11 +99,11 @@ begin
                 end if;
                 v_locked := array((
                     select ev_txid from pgq.delayed_event
-                     where (ev_queue, ev_deliver_at) >= (q.queue_id, look.seen_from)
+                     where (ev_queue, ev_deliver_at) >= (q.queue_id, poll.seen_from)
                        and (ev_queue, ev_deliver_at) <= (q.queue_id, now())
                      order by ev_queue, ev_deliver_at limit c_locked)
                     union all (
-                    select ev_txid from pgq.late_delayed(look.seen_xmax, look.seen_xip)
+                    select ev_txid from pgq.late_delayed(poll.seen_xmax, poll.seen_xip)
                      where ev_queue = q.queue_id limit c_locked));
                 if cardinality(v_locked) < c_locked then
                     v_left := v_left || v_locked;
@@ -115,7 +116,7 @@ begin
             end;
         end loop;
         perform set_config(v_setting || '_behind', v_still::text, false);
-        perform pgq.note_look(v_setting, v_snapshot, v_left);
+        perform pgq.note_poll(v_setting, v_snapshot, v_left);
     end if;
     if v_first <= now() then
         v_first := (

@@ -1,5 +1,5 @@
 -- How long until take_parked has an event for a consumer; zero or less: now. Null: none is parked.
--- It is a look into an index, so a consumer may ask at every batch. A failed event behind a head
+-- It is a search in an index, so a consumer may ask at every batch. A failed event behind a head
 -- has a time too, and waits for the head all the same.
 -- Raises: PQ002 not a subscriber.
 -- Writes: nothing.

@@ -8,7 +8,7 @@
 -- are done. A head that failed comes alone, so that another failure costs one event, however many
 -- wait behind it.
 --
--- The first look takes no lock: it often finds nothing.
+-- The first read takes no lock: it often finds nothing.
 --
 -- Parameters: i_limit: at most so many events, from 1 to 1,000.
 -- Returns: one row as next_batch_info. batch_id is null when no head is due, or a batch is open.

@@ -17,7 +17,7 @@
 -- Writes: insert into the queue's current table; nextval of its sequence.
 do $rebuild$
 begin
-    perform pg_advisory_xact_lock(7366513, 2);
+    perform pg_advisory_xact_lock(pgq.lock_number('engine'), pgq.lock_number('changing'));
     perform pgq.build_insert_path(null);
 end $rebuild$;
 comment on function pgq.insert_event(text, text, text, text, text, text, text)

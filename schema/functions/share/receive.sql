@@ -8,7 +8,7 @@
 -- its own, with a lease that has ended, so that any call of receive or take_part goes on with it.
 -- A lease that is taken over gets a new batch id (G5).
 --
--- A look at an idle queue takes no lock. A claim locks the consumer, so the calls are served one
+-- A poll of an idle queue takes no lock. A claim locks the consumer, so the calls are served one
 -- after the other: commit at once. A range that another session locks, to finish events of it, is
 -- skipped: it may be a stopped process.
 --

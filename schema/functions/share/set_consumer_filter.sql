@@ -11,7 +11,7 @@
 -- filters, the one that comes second sees the lock of the first.
 -- Parameters: i_filter: see check_filter; null: all events.
 -- Returns: 1 changed, 0 it was so.
--- Raises: PQ002 not a subscriber; PQ009 as check_filter; PQ013 not READ COMMITTED: the look after
+-- Raises: PQ002 not a subscriber; PQ009 as check_filter; PQ013 not READ COMMITTED: the read after
 --   the lock needs a new snapshot; PQ020 it is a subconsumer; PQ021 another session is at work.
 -- Writes: row locks and update pgq.registration; insert pgq.position, for open batches.
 create or replace function pgq.set_consumer_filter(
@@ -43,7 +43,8 @@ begin
                 detail = case when p.pos_batch is not null
                             and not pgq.lease_is_over(p.pos_until, p.pos_active)
                     then format('batch %s is leased', p.pos_batch)
-                    else format('a session holds the advisory lock (7366514, %s)', p.sub_id) end,
+                    else format('a session holds the advisory lock (%s, %s)',
+                        pgq.lock_number('consumer'), p.sub_id) end,
                 hint = 'stop it first; all programs that run a consumer have the same filter';
         elsif p.pos_batch is not null then
             perform pgq.move_position(p.sub_id, p.pos_no, p.pos_last_tick, p.pos_next_tick,

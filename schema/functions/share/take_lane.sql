@@ -4,14 +4,14 @@
 -- lane has one batch open at a time, so the events of a key are handled in order, whoever handles
 -- them.
 --
--- The first look takes no lock of a lane. A claim locks the lane alone. A lane that another session
+-- The first read takes no lock of a lane. A claim locks the lane alone. A lane that another session
 -- has locked is skipped: that one claims or finishes it just now. While lanes are being changed
 -- (set_lanes), only the old ones are given out, up to their stop tick. If there is a tick for a
 -- lane, the event tables are locked before its snapshot is read: a repair replaces the snapshots of
--- ticks and the txids of events, and by an old snapshot a look would find no event.
+-- ticks and the txids of events, and by an old snapshot a search would find no event.
 --
--- Parameters: i_holder: the run; its session holds the advisory lock (7366516,
---   hashtext(i_holder)), or it names a lease. i_wanted: see find_lane_tick. i_key: the key that the
+-- Parameters: i_holder: the run; its session holds its advisory lock
+--   (lock_number 'run'), or it names a lease. i_wanted: see find_lane_tick. i_key: the key that the
 --   run expects: by another one it gets old lanes only. The others as in take_part.
 -- Returns: as take_part; worker is the lane, lane_key its key; subscription is the consumer's.
 --   Without a batch, busy says how many lanes others hold.

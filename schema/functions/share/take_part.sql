@@ -5,7 +5,7 @@
 --
 -- Of a consumer with a filter, ranges without an event for it are skipped: see skip_ranges.
 --
--- An idle worker calls often, so the first look takes no lock. A claim locks the consumer, then the
+-- An idle worker calls often, so the first read takes no lock. A claim locks the consumer, then the
 -- worker's subconsumer, then that of the dead holder. The last two are skipped, not waited for: a
 -- session that holds one of them may wait for the consumer, and a stopped process that keeps its
 -- transaction open must not stop the others. So a batch that is being finished is not taken over.
@@ -16,10 +16,10 @@
 --
 -- Parameters: i_subconsumer_name: null: one is chosen; i_holder and i_lease are needed then.
 --   i_holder: the run of the worker, see pos_holder; its session holds the advisory lock
---   (7366514, sub_id of the subconsumer), and shares (7366516, hashtext(i_holder)), or it names a
+--   of its subconsumer (lock_number 'consumer'), and shares that of the run ('run'), or it names a
 --   lease. Null, as for PGQ's own clients: only i_dead_interval tells that it is dead. i_lease: for
 --   how long the range is the worker's without touch_batch; null: no lease. i_dead_interval: how
---   long another worker may be without a sign of life; null: for ever. i_wanted: a range with more
+--   long another worker may be without a heartbeat; null: for ever. i_wanted: a range with more
 --   events is cut into parts, and the worker gets half of its share of them (cut_range); null: it
 --   is not cut, and the worker gets all of its share of one that is. i_filter: which events the
 --   worker handles, see check_filter: it takes and skips nothing while the consumer has another
@@ -29,7 +29,7 @@
 --   counts, see count_ended; leases: how many leases had the events that are open, and ended. A run
 --   whose end is counted, though it had only lost its session, takes that back by its next call: so
 --   ask again before an event is given up.
--- Raises: PQ002 the consumer or the subconsumer is not registered; PQ013 not READ COMMITTED: a look
+-- Raises: PQ002 the consumer or the subconsumer is not registered; PQ013 not READ COMMITTED: a read
 --   after the lock needs a new snapshot; PQ009 i_wanted below 1, or no subconsumer and no holder or
 --   lease, or as check_name, lease_end, lease_slot, check_filter; PQ015 as find_next_tick; PQ020
 --   the consumer is plain, or a subconsumer; PQ021 the consumer has a batch open, or another filter
@@ -125,7 +125,7 @@ begin
                   from pgq.skip_ranges(p, v_next, i_min_lag, i_min_count, i_min_interval);
                 if v_next is null then
                     perform pgq.move_position(p.sub_id, p.pos_no, p.pos_last_tick, null, null);
-                    continue;  -- the next look finds no range
+                    continue;  -- the next read finds no range
                 end if;
             end if;
             batch_id := pgq.new_batch_id();

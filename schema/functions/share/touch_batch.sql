@@ -1,4 +1,4 @@
--- Gives a sign of life for a batch whose events take long, and may extend its lease. It moves
+-- Sends a heartbeat for a batch whose events take long, and may extend its lease. It moves
 -- nothing: finish_part by pos_no goes on. It waits for a transaction that finishes the batch.
 -- Parameters: i_lease: the lease ends so long from now, or later if it did: a day at most; null:
 --   as it is.
@@ -21,4 +21,4 @@ begin
     return found::int;
 end $$;
 comment on function pgq.touch_batch(bigint, interval)
-    is 'Gives a sign of life for a batch: 1 done, 0 it was not open.';
+    is 'Sends a heartbeat for a batch: 1 done, 0 it was not open.';

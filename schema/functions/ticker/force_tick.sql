@@ -2,7 +2,7 @@
 -- sequence. It does not tick itself: call the ticker, or wait until the last tick changes.
 --
 -- To set the sequence would be one call instead of many, but a second caller or a producer may take
--- ids between the look and the setting: the sequence would go back and give ids twice. nextval is
+-- ids between the read and the setting: the sequence would go back and give ids twice. nextval is
 -- one step; the default of 500 takes some milliseconds. Only for a ticker_max_count beyond a
 -- million the sequence is set, by seq_setval. A queue that is missing, paused or has an external
 -- ticker is left alone, without an error.

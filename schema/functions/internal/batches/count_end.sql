@@ -3,7 +3,7 @@
 -- would never be given up.
 --
 -- An ended lease counts against all of its events. A worker that had not released the range
--- (end_run) had an unclean end: see narrow_part. A worker that lost its session looks dead, and
+-- (end_run) had a crash: see narrow_part. A worker that lost its session looks dead, and
 -- comes back under the same token a moment later. So the tokens of what counts against an event are
 -- kept (pos_died), each once: see uncount_end.
 -- Parameters: d: the range.

@@ -1,4 +1,4 @@
--- A subconsumer whose holder is dead and left a range: see holder_is_dead. It is a look without a
+-- A subconsumer whose holder is dead and left a range: see holder_is_dead. It is a read without a
 -- lock; lock_free_range claims.
 -- Parameters: i_parent: the consumer. i_worker: look at this subconsumer only; null: at all of
 --   them.

@@ -1,6 +1,6 @@
 -- Locks a subconsumer with a range whose holder is dead: see holder_is_dead. A subconsumer that
 -- another session has locked is skipped, and the next one is tried: that session may finish the
--- range, or be stopped. So each is looked at again after the lock.
+-- range, or be stopped. So each is read again after the lock.
 -- Parameters: i_parent: the consumer, locked by the caller. i_dead_interval: see holder_is_dead.
 -- Returns: its position, all null when there is none.
 -- Writes: row lock pgq.registration.

@@ -1,4 +1,4 @@
--- Gives a worker the range that its subconsumer has open, with a sign of life. If another run held
+-- Gives a worker the range that its subconsumer has open, with a heartbeat. If another run held
 -- it, and is dead, the range gets a new batch id, so that the other run cannot finish it later
 -- (G5). A client of PGQ's own calls has no token (i_holder is null): it is another run too. Of two
 -- such clients only the name is known, and the second one goes on with the batch, as in PGQ.

@@ -7,7 +7,7 @@
 -- The caller opens it as a batch, finishes it, and calls again.
 --
 -- Parameters: p: the position, locked by the caller, or seen without its lock. Then its ticks may
---   be gone, no range is found, and the caller looks again before it moves the position.
+--   be gone, no range is found, and the caller reads again before it moves the position.
 --   i_next_tick: the end of the range after it. The others: the limits of next_batch_custom, which
 --   hold for the events of the queue.
 -- Returns: the two ticks of the range. next_tick is null if no range is left: then the caller moves

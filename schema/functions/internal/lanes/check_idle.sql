@@ -17,7 +17,8 @@ begin
             raise exception 'the consumer %/% is running', i_queue_name, i_consumer_name
                 using errcode = 'PQ021', detail = coalesce('batch ' || r.pos_batch || ' is open',
                     case when r.pos_next_tick is not null then 'parts of a range are left' end,
-                    format('a session holds the advisory lock (7366514, %s)', r.sub_id)),
+                    format('a session holds the advisory lock (%s, %s)',
+                        pgq.lock_number('consumer'), r.sub_id)),
                 hint = 'stop it first; a run, or finish_batch, finishes an open batch';
         end if;
     end loop;

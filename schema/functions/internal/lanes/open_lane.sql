@@ -5,7 +5,7 @@
 -- Ticks without an event for the lane are skipped. While the first of them is young, its position
 -- stays: of eight lanes seven have nothing of a tick with one event, and would write all the same.
 -- It does not stay until the last one is old: where ticks come again and again, it would seem to be
--- behind, and each look would read all of them.
+-- behind, and each poll would read all of them.
 -- Parameters: v: the lane as it was seen. i_filter: what the consumer took then; null: all. The
 --   others as in take_lane.
 -- Returns: its position with the open batch; all null: there is no batch, or another run is faster.

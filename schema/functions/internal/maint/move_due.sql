@@ -9,7 +9,7 @@
 -- It uses up as many ids as it moves: a ticker sees new events, and estimates of a batch's events
 -- from the sequence (ticks, lag) count them.
 -- Parameters: i_table: retry_queue: events keep their time; the earliest due come first.
---   delayed_event: their time is when they are due. i_from, i_xmax, i_xip: from parse_look.
+--   delayed_event: their time is when they are due. i_from, i_xmax, i_xip: from parse_poll.
 --   i_limit: rows of each search.
 -- Returns: how many events were moved.
 -- Raises: PQ009 delayed events in a transaction that is a stage: they are other producers', and

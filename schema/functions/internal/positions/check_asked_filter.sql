@@ -1,5 +1,5 @@
 -- Checks that a consumer takes the events that a worker asks for. An idle worker with a lease holds
--- nothing, so set_consumer_filter cannot know of it: the worker finds out at its next look.
+-- nothing, so set_consumer_filter cannot know of it: the worker finds out at its next poll.
 -- Parameters: p: the consumer. i_filter: what the worker asks for: see check_filter.
 -- Raises: PQ021 the consumer takes others; PQ009 as check_filter.
 -- Writes: nothing.

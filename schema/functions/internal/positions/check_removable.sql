@@ -15,7 +15,8 @@ begin
             hint = 'finish it, or let another worker take it over: pgq.take_part';
     elsif not pgq.holder_is_dead(r.sub_id, '', null, now(), null) then
         raise exception 'a worker runs under the name of this subconsumer' using errcode = 'PQ021',
-            detail = format('a session holds the advisory lock (7366514, %s)', r.sub_id),
+            detail = format('a session holds the advisory lock (%s, %s)',
+                pgq.lock_number('consumer'), r.sub_id),
             hint = 'stop the worker first';
     end if;
 end $$;

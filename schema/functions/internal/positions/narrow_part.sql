@@ -1,4 +1,4 @@
--- The careful mode of a position after one more unclean end: smaller parts, so that the event which
+-- The careful mode of a position after one more crash: smaller parts, so that the event which
 -- kills its handler is found with few writes. At one event the first open one is known to be it, so
 -- only then the ends count against an event.
 -- Parameters: x_part, x_tries: pos_part and pos_tries, see pgq.position.

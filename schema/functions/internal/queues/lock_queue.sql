@@ -24,7 +24,8 @@ create or replace function pgq.lock_queue(i_queue_name text, i_mark boolean defa
 returns pgq.queue language plpgsql as $$
 declare
     c_soon constant text := '10ms';
-    c_whole constant text := 'select pg_advisory_xact_lock(7366513, 2)';  -- no table is added
+    c_whole constant text :=  -- no table is added
+        'select pg_advisory_xact_lock(pgq.lock_number(''engine''), pgq.lock_number(''changing''))';
     v_timeout constant text := current_setting('lock_timeout');
     v_lock text := c_whole;  -- the lock to wait for, then each lock to try
     v_waits boolean;
@@ -39,7 +40,8 @@ begin
             execute v_lock;
             for v_lock in
                 select unnest(array[
-                    format('select pg_advisory_xact_lock(7366515, %L)', queue_id),
+                    format(
+                        'select pg_advisory_xact_lock(pgq.lock_number(''queue''), %L)', queue_id),
                     format('select from pgq.queue where queue_id = %L for update', queue_id),
                     format('select from pgq.registration where sub_queue = %L for update',
                         queue_id),
@@ -47,8 +49,8 @@ begin
                         'from pgq.registration where sub_queue = %L) for update', queue_id)]
                     || array(
                         select format(case relkind when 'S'
-                                then 'select pg_advisory_xact_lock(7366515, %2$L); alter '
-                                    'sequence pgq.%1$I owned by none'
+                                then 'select pg_advisory_xact_lock(pgq.lock_number(''queue''), '
+                                    '%2$L); alter sequence pgq.%1$I owned by none'
                                 else 'lock table only pgq.%I in access exclusive mode' end,
                             relname, queue_id)
                           from pg_class

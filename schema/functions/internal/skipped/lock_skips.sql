@@ -4,5 +4,5 @@
 -- Writes: advisory lock.
 create or replace function pgq.lock_skips(i_queue_id int)
 returns void language sql as $$
-    select pg_advisory_xact_lock(7366518, i_queue_id)
+    select pg_advisory_xact_lock(pgq.lock_number('skips'), i_queue_id)
 $$;

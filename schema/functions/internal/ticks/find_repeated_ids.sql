@@ -1,7 +1,7 @@
--- Finds ids of events that stand twice, or will: the queue's sequence was or is behind, in a copy of
--- the database that lacks its last value. receive, finish_part and the retry queue tell events apart
--- by their ids, and would lose one of two. Delayed events count, as they keep their ids. In a queue
--- with an external ticker ids come from another database, so none is looked for.
+-- Finds ids of events that stand twice, or will: the queue's sequence was or is behind, in a copy
+-- of the database that lacks its last value. receive, finish_part and the retry queue tell events
+-- apart by their ids, and would lose one of two. Delayed events count, as they keep their ids. In
+-- a queue with an external ticker ids come from another database, so none is looked for.
 --
 -- The sequence is read after the events: whatever was inserted in between moved it up.
 -- Returns: the first and the last of these ids; null: there are none.

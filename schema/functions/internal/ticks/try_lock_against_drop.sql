@@ -10,5 +10,5 @@
 -- Writes: shared advisory lock, if it is free.
 create or replace function pgq.try_lock_against_drop(i_queue_id int)
 returns boolean language sql volatile as $$
-    select pg_try_advisory_xact_lock_shared(7366515, i_queue_id)
+    select pg_try_advisory_xact_lock_shared(pgq.lock_number('queue'), i_queue_id)
 $$;

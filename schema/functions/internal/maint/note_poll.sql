@@ -1,12 +1,12 @@
--- Stores a look for due rows in the session: see look_setting.
+-- Stores a poll for due rows in the session: see poll_setting.
 --
 -- A snapshot does not list its own transaction, which may still insert rows: it counts as not seen.
--- The clock may have been stepped back since the look before: then the time goes back with it.
+-- The clock may have been stepped back since the poll before: then the time goes back with it.
 --
--- Parameters: i_setting: from look_setting. i_snapshot: taken before the look. i_left: transactions
+-- Parameters: i_setting: from poll_setting. i_snapshot: taken before the poll. i_left: transactions
 --   whose rows are to be read again, because a row was locked.
 -- Writes: the session's setting pgq.due_seen_<file>.
-create or replace function pgq.note_look(
+create or replace function pgq.note_poll(
     i_setting text, i_snapshot txid_snapshot, i_left bigint[] default '{}')
 returns void language plpgsql as $$
 declare

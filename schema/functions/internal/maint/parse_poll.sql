@@ -1,17 +1,17 @@
--- The parts of a look: see look_setting.
+-- The parts of a poll: see poll_setting.
 --
 -- Transactions that are in progress are left out: nobody sees their rows, and a search by their ids
--- would read them all. The caller's snapshot is older than this one, so note_look stores them
+-- would read them all. The caller's snapshot is older than this one, so note_poll stores them
 -- again. The own transaction is in no list of its snapshot: it is visible, or from seen_xmax on.
--- Parameters: i_look: as note_look wrote it; null or empty: there was none yet.
+-- Parameters: i_poll: as note_poll wrote it; null or empty: there was none yet.
 -- Returns: seen_from: its time; -infinity: none. seen_xmax, seen_xip: it did not see the
 --   transactions from seen_xmax on, and those in seen_xip, which have ended.
 -- Writes: nothing.
-create or replace function pgq.parse_look(
-    i_look text, out seen_from timestamptz, out seen_xmax bigint, out seen_xip bigint[])
+create or replace function pgq.parse_poll(
+    i_poll text, out seen_from timestamptz, out seen_xmax bigint, out seen_xip bigint[])
 language plpgsql as $$
 declare
-    v_parts constant text[] := string_to_array(nullif(i_look, ''), '|');
+    v_parts constant text[] := string_to_array(nullif(i_poll, ''), '|');
     v_now constant txid_snapshot := txid_current_snapshot();
 begin
     seen_from := coalesce(v_parts[1], '-infinity');

@@ -1,0 +1,20 @@
+-- The numbers of the engine's advisory locks. A lock has two: 'engine' and one of the next five, or
+-- one of the others and what its line says. pgqpy/locks.py has the same numbers. The installation
+-- takes its lock before this function is there: see install.sql, wait_for_maintenance.sql.
+-- Writes: nothing; it is inlined into the expression that calls it.
+create or replace function pgq.lock_number(i_name text)
+returns int language sql immutable as $$
+    select case i_name
+        when 'engine' then 7366513
+        when 'ticking' then 0  -- the ticker that is active
+        when 'installing' then 1
+        when 'changing' then 2  -- creates, drops, configures or repairs queues
+        when 'watching' then 3  -- every ticker, active or standing by
+        when 'moving' then 4  -- moves delayed events
+        when 'consumer' then 7366514  -- sub_id
+        when 'queue' then 7366515  -- queue_id: see try_lock_against_drop
+        when 'run' then 7366516  -- hashtext(token)
+        when 'sequence' then 7366517  -- hashtext(name): see seq_setval
+        when 'skips' then 7366518  -- queue_id: see lock_skips
+    end
+$$;
