@@ -26,7 +26,7 @@
 -- Returns: the number of events kept.
 -- Raises: PQ001; PQ013 not READ COMMITTED; PQ012 more ticks are in use than this cluster has used
 --   up xids, or as raise_no_tick; 55P03 as lock_queue.
--- Writes: as lock_queue, count_truncation, raise_sequences, mark_checked; update pgq.queue;
+-- Writes: as lock_queue, count_truncation, seq_setval, mark_checked; setval; update pgq.queue;
 --   truncate and insert on the event tables; update and delete pgq.tick; delete pgq.stage; update
 --   pgq.position, pgq.parked, pgq.skipped_event, pgq.registration, pgq.delayed_event,
 --   pgq.retry_queue.
@@ -85,14 +85,25 @@ begin
                    and skip_id = e.ev_id)$sql$,
         pgq.event_table(q.queue_id))
         using v_snapshots, q.queue_id, v_last.tick_event_seq;
-    perform pgq.raise_sequences(q, v_last, (select max(ev_id) from pg_temp.pgq_repair));
+    perform pgq.seq_setval(q.queue_tick_seq, v_last.tick_id),
+            pgq.seq_setval(q.queue_event_seq, greatest(v_last.tick_event_seq, 0, (
+                select max(ev_id) from pg_temp.pgq_repair), (
+                select max(dedup_ev_id) from pgq.dedup_key where dedup_queue = q.queue_id), (
+                select max(ev_id) from pgq.delayed_event where ev_queue = q.queue_id)));
+    perform setval(used.sequence, used.number)
+       from (select 'pgq.queue_queue_id_seq'::regclass, max(queue_id) from pgq.queue union all
+             select 'pgq.consumer_co_id_seq', max(co_id) from pgq.consumer union all
+             select 'pgq.registration_sub_id_seq', max(sub_id) from pgq.registration union all
+             select 'pgq.batch_id_seq', max(pos_batch) >> 20 from pgq.position
+            ) used (sequence, number)
+      where used.number > coalesce(pg_sequence_last_value(used.sequence), 0);
     ids := pgq.find_repeated_ids(q);
     if ids.first_id is not null then
         raise warning 'queue %: events with ids from % to % may be there twice', q.queue_name,
             ids.first_id, ids.last_id using detail = 'They were inserted into this copy of the '
                 'database while its sequence of events was behind. Consumers may not get them.';
     end if;
-    -- As new rows: a look for what is due reads them once, and not each time.
+    -- As new rows: a poll for what is due reads them once, and not each time.
     update pgq.delayed_event set ev_txid = txid_current()
      where ev_queue = q.queue_id and ev_txid > txid_current();
     update pgq.retry_queue set ev_txid = txid_current()

@@ -11,7 +11,7 @@
 --   consumer has had it, or has it in its open batch; by ticks: the consumer reads ranges of
 --   ticks, which have it; unknown: the queue has no such event for it.
 -- Raises: PQ001; PQ009 a NULL; PQ012, PQ013, 55P03 as hide_events.
--- Writes: as hide_events, free_dedup_keys.
+-- Writes: as hide_events; delete pgq.dedup_key.
 create or replace function pgq.cancel_event(
     i_queue_name text, i_event_ids bigint[], out ev_id bigint, out consumer_name text,
     out state text)
@@ -31,8 +31,16 @@ begin
         end if;
         return next;
     end loop;
-    perform pgq.free_dedup_keys(i_queue_name, array(
-        select unnest(v_cancelled) except select unnest(v_others)));
+    -- A locked key is left: a session takes it anew, or deletes it. A wait for it would hold up the
+    -- consumers that are locked now.
+    delete from pgq.dedup_key
+     where ctid = any (array(
+            select ctid from pgq.dedup_key
+             where dedup_queue + 0 = (
+                    select queue_id from pgq.queue where queue_name = i_queue_name)
+               and dedup_ev_id = any (array(
+                    select unnest(v_cancelled) except select unnest(v_others)))
+               for update skip locked));
 end $$;
 comment on function pgq.cancel_event(text, bigint[])
     is 'Hides events from all consumers that have not had them; says what happened for each.';

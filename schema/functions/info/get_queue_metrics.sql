@@ -38,10 +38,10 @@ set row_security = off as $$
       left join lateral (
             select coalesce(t.oldest, clock.now), coalesce(t.newest, clock.now)
               from (values (
-                        pgq.counting_time(q.queue_id,
-                            least(first.tick_event_seq, 9223372036854775806) + 1,
+                        pgq.first_tick_time(q.queue_id,
+                            least(first.tick_event_seq, 9223372036854775806) + 1, null,
                             first.tick_id, last.tick_id),
-                        pgq.counting_time(q.queue_id, s.last_id,
+                        pgq.first_tick_time(q.queue_id, s.last_id, null,
                             first.tick_id, last.tick_id))) t (oldest, newest)
              where s.events > 0) t (oldest, newest) on true
      where i_queue_name is null or q.queue_name = i_queue_name

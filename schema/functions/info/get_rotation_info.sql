@@ -36,8 +36,10 @@ begin
             total_bytes := pg_total_relation_size(table_name::regclass);
             execute format('select min(ev_txid), max(ev_txid) from pgq.%I',
                 pgq.event_table(q.queue_id, n)) into v_first, v_last;
-            first_time := pgq.seen_time(q.queue_id, v_first, v_first_tick, v_last_tick);
-            last_time := pgq.seen_time(q.queue_id, v_last, v_first_tick, v_last_tick);
+            first_time := pgq.first_tick_time(
+                q.queue_id, null, v_first, v_first_tick, v_last_tick);
+            last_time := pgq.first_tick_time(
+                q.queue_id, null, v_last, v_first_tick, v_last_tick);
             if state = 'next' then
                 select t.* into held_by, holder from pgq.table_holder(q, n) t;
             end if;

@@ -8,9 +8,12 @@
 -- of the count, and what the others have seen decides, with the queue's retention: while another
 -- consumer, a stage or a producer keeps the table too, nobody is detached.
 --
+-- Positions, batches and pins of a detached consumer, its workers and lanes stay as they are. Its
+-- retried events wait: see retry_time.
+--
 -- Returns: 0.
--- Raises: PQ013 not READ COMMITTED: the look after the lock needs a new snapshot.
--- Writes: as detach_consumer.
+-- Raises: PQ013 not READ COMMITTED: the read after the lock needs a new snapshot.
+-- Writes: row locks and update pgq.registration; update pgq.retry_queue.
 create or replace function pgq.maint_stalled()
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off set lock_timeout = '100ms' as $$
@@ -57,9 +60,22 @@ begin
         continue when pgq.keeps_table(q, v_rest) is not false;
         for i in 1 .. cardinality(v_stalled) loop
             begin
-                perform pgq.detach_consumer(v_stalled[i], v_ticks[i]);
+                perform from pgq.registration
+                  where sub_id = v_stalled[i] and sub_stalls = 'detach' and sub_detached is null
+                    for update;
+                continue when not found;
+                perform from pgq.registration where sub_parent = v_stalled[i]
+                  order by sub_id for update;
+                -- one that has moved since stays attached
+                continue when v_ticks[i] is distinct from (
+                    select min(pos_last_tick) from pgq.current_position
+                     where v_stalled[i] in (sub_id, sub_parent));
+                update pgq.registration set sub_detached = clock_timestamp()
+                 where v_stalled[i] in (sub_id, sub_parent);
+                update pgq.retry_queue set ev_retry_after = 'infinity'
+                 where ev_owner = v_stalled[i];
             exception when lock_not_available or deadlock_detected then
-                null;  -- it is at work: the next round looks again
+                null;  -- it is at work: the next round tries again
             end;
         end loop;
     end loop;

@@ -4,22 +4,22 @@
 --
 -- An event's id tells where to look for it. A tick's sequence is read after its snapshot is taken.
 -- So an id beyond it belongs to a transaction that the snapshot does not see: the last tick with a
--- smaller sequence is where the look begins, however long the transaction ran. The first tick
+-- smaller sequence is where the search begins, however long the transaction ran. The first tick
 -- that is left will do for all others: no consumer gets what that one sees.
 --
--- The look takes no lock of a consumer, and may read much. Then the consumers are locked, so what
--- they have is certain until the end of the transaction, and another look reads what came since.
--- A third look, in hide_from_consumer, finds copies that the ticker has moved since.
+-- The search takes no lock of a consumer, and may read much. Then the consumers are locked, so what
+-- they have is certain until the end of the transaction, and another search reads what came since.
+-- A third search, in hide_from_consumer, finds copies that the ticker has moved since.
 --
--- Delayed events come first: they need no look, and their ids are old. One that the ticker moves
--- just now is found by a look at the newest events.
+-- Delayed events come first: they need no search, and their ids are old. One that the ticker moves
+-- just now is found by a search of the newest events.
 --
 -- Parameters: i_sub: the consumer; null: all.
 -- Returns: one row for each event and consumer; for each event, without a name, if there is none.
 -- Raises: PQ001; PQ009 a NULL; PQ012 as check_moved; PQ013 not READ COMMITTED; 55P03 as
 --   lock_consumers.
--- Writes: as lock_event_tables, remove_delayed, lock_skips, lock_consumers, hide_from_consumer;
---   insert pgq.skipped_event.
+-- Writes: as lock_event_tables, lock_skips, lock_consumers, hide_from_consumer;
+--   delete pgq.delayed_event; insert pgq.skipped_event.
 create or replace function pgq.hide_events(
     i_queue_name text, i_sub int, i_event_ids bigint[], out event_id bigint,
     out consumer_name text, out state text)
@@ -44,7 +44,10 @@ begin
     v_since := txid_current_snapshot();
     v_ids := array(select distinct id from unnest(i_event_ids) id);
     if i_sub is null then
-        v_delayed := pgq.remove_delayed(q.queue_id, v_ids);
+        with gone as (
+            delete from pgq.delayed_event where ev_queue = q.queue_id and ev_id = any (v_ids)
+            returning ev_id)
+        select coalesce(array_agg(ev_id), '{}') into v_delayed from gone;
         v_ids := array(select unnest(v_ids) except select unnest(v_delayed));
     end if;
     v_events := pgq.find_events_by_id(q.queue_id, v_since, v_ids);
