@@ -228,7 +228,7 @@ RIGHTS = [
         "select pgq.insert_event_raw('q', 1, now(), 1, 1, 't', 'd', '', '', '', '')",
         False,
     ),
-    ("pgq_reader", "select * from pgq.retry_queue", False),
+    ("pgq_reader", "select * from pgq.retry_queue", True),
     ("pgq_reader", "select * from pgq.dead_event", False),
     ("pgq_reader", "select pgq.tick_queue('q')", False),
     ("pgq_reader", "select pgq.tick_event_sql('q', 1, 1)", True),
