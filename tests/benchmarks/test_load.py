@@ -6,28 +6,19 @@ import pytest
 
 from benchmarks.cases import rotation, xmin
 from benchmarks.cases.latency import Setting, judge
-from benchmarks.figures import Figure, Wrong, percentile
-from benchmarks.growth import sweep
+from benchmarks.figures import Wrong
 from benchmarks.load.feed import Fed
 from benchmarks.load.latency import Round, collect, summary, verify_once
 from benchmarks.load.produce import parse_schedule
 from benchmarks.load.rotations import RotationWatch
 from benchmarks.load.schedule import Schedule
 from benchmarks.pgbench import Transaction
-from benchmarks.report import paragraphs
 from benchmarks.xmin import hold
 from benchmarks.xmin.course import Course, Part, course
 from benchmarks.xmin.dead import Sample
 from benchmarks.xmin.hold import take
 
 MS = 1_000_000  # nanoseconds
-
-
-def test_percentiles_need_no_order():
-    values = [float(value) for value in range(100, 0, -1)]
-    assert percentile(values, 50) == 51.0
-    assert percentile(values, 99) == 100.0
-    assert percentile([7.0], 50) == 7.0
 
 
 def test_producers_share_a_schedule_without_gap_or_overlap():
@@ -65,23 +56,6 @@ def test_being_ahead_is_judged_against_each_peer():
         "p50 of pgmq over ours": True,
         "p99 of pgmq over ours": False,
     }
-
-
-def test_growth_is_to_the_first_point_and_the_worst_counts():
-    costs = {"event (µs)": {1: Figure([2.0, 4.0]), 10: Figure([3.0, 6.0]), 100: Figure([2.0, 4.0])}}
-    found = sweep.Sweep("Queues", "queues", costs)
-    assert sweep.growth(costs["event (µs)"]) == {1: 1.0, 10: 1.5, 100: 1.0}
-    (target,) = sweep.targets(found)
-    assert (target.got, target.met) == (1.5, False)
-    assert sweep.plot(found).series == {"event (µs)": [(1.0, 1.0), (10.0, 1.5), (100.0, 1.0)]}
-
-
-def test_a_cost_that_lacks_a_point_leaves_its_cells_empty():
-    found = sweep.Sweep("Batches", "events", {"a": {1: Figure([1.0])}, "b": {10: Figure([2.0])}})
-    assert [row[1:] for row in sweep.table(found).rows] == [
-        [Figure([1.0]), 1.0, "", ""],
-        ["", "", Figure([2.0]), 1.0],
-    ]
 
 
 def test_the_end_of_a_run_is_compared_with_its_beginning():
@@ -178,7 +152,3 @@ def test_an_insert_beside_a_rotation_overlaps_the_time_after_a_switch():
     assert found == [False, False, True, True, False]
     # It began before the switch, and was over long after.
     assert rotation.is_beside(Transaction(101.0, 2000.0, 0.0), watch)
-
-
-def test_notes_are_paragraphs():
-    assert paragraphs("\nOne\nline.\n\nTwo.\n") == ["One line.", "Two."]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
-from benchmarks import events, markdown, pgbench, plots, records, report
+from benchmarks import events, markdown, pgbench, records, report
 from benchmarks.__main__ import HERE
-from benchmarks.figures import Figure, Wrong, interleave, ratio, verify
+from benchmarks.figures import Figure, Wrong, ratio, verify
 from benchmarks.report import Plot, Section, Table, at_least, at_most
 
 SUMMARY = """transaction type: script.sql
@@ -18,28 +16,6 @@ number of failed transactions: {} (0.000%)
 latency average = 0.2 ms
 tps = 617.500000 (without initial connection time)
 """
-
-
-def test_each_round_begins_with_another_contestant():
-    turns = []
-    counter = itertools.count(1.0)
-
-    def contestant(name):
-        def run():
-            turns.append(name)
-            return next(counter)
-
-        return run
-
-    found = interleave({name: contestant(name) for name in "abc"}, 3)
-    assert "".join(turns) == "abc" + "bca" + "cab"
-    assert found["a"].values == [1.0, 6.0, 8.0]
-
-
-def test_progress_says_round_and_contestant():
-    said: list[str] = []
-    interleave({"a": lambda: 1.0}, 2, said.append)
-    assert said == ["round 1 of 2, a", "round 2 of 2, a"]
 
 
 def test_a_ratio_is_the_median_of_each_rounds_ratio():
@@ -99,23 +75,6 @@ def test_the_sum_of_the_numbers_is_that_of_the_events(count):
     assert events.total(count) == sum(number % events.DISTINCT for number in range(count))
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (38123.4, "38,123"),
-        (150.2, "150"),
-        (12.34, "12.3"),
-        (0.987, "0.99"),
-        (0.0, "0"),
-        ("1,000", "1,000"),
-        (Figure([2.0]), "2.00"),
-        (Figure([300.0, 100.0, 200.0]), "200 (100-300)"),
-    ],
-)
-def test_a_cell_has_as_many_digits_as_it_deserves(value, text):
-    assert markdown.cell(value) == text
-
-
 def record(case="insert", **changes):
     table = Table("Inserted", ["", "sync on"], [["pgqpy", Figure([1.0, 3.0, 2.0])]], "events/s")
     targets = [at_least("pgqpy / PGQ", 1.0, 0.95), at_most("p99", 12.0, 10, "the disk")]
@@ -143,28 +102,9 @@ def test_a_section_comes_back_from_its_file_as_it_was(tmp_path):
     assert report.from_json(report.to_json(saved.section)) == saved.section
 
 
-def test_a_long_line_keeps_its_peaks_and_at_most_200_points():
-    line = [(float(second), second % 7 + second / 1e7) for second in range(1801)]
-    line[900] = (900.0, 5000.0)
-    found = records.thin(line)
-    assert len(found) == records.POINTS
-    assert (900.0, 5000.0) in found
-    assert [x for x, _ in found] == sorted(x for x, _ in found)
-    assert records.thin(found) == found
-    assert records.thin(line[:3]) == [(0.0, 0.0), (1.0, 1.0), (2.0, 2.0)]
-    assert records.thin([]) == []
-
-
 def test_the_committed_results_are_those_of_their_files():
     saved = records.load(HERE / "results")
     assert markdown.render(saved) == (HERE / "results.md").read_text(encoding="utf-8")
-
-
-def test_plots_are_drawn_when_asked_for(tmp_path):
-    records.save(record(), tmp_path / "results")
-    assert {file.suffix for file in (tmp_path / "results").iterdir()} == {".json"}
-    (file,) = plots.draw(record().section, tmp_path / "plots")
-    assert "Growth" in file.read_text(encoding="utf-8")
 
 
 def test_a_later_run_replaces_its_own_case_only(tmp_path):
@@ -183,9 +123,3 @@ def test_the_results_say_what_was_measured_and_what_was_missed():
     assert "| pgqpy | 2.00 (1.00-3.00) |" in text
     assert "p99: 12.0, wanted ≤ 10, **missed**: the disk" in text
     assert text.count("2 cores") == 1
-
-
-def test_cases_of_two_machines_name_them_both():
-    text = markdown.render([record(), record("queues", environment={"machine": "4 cores"})])
-    assert "## Measured on: insert\n\n- machine: 2 cores" in text
-    assert "## Measured on: queues\n\n- machine: 4 cores" in text
