@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from psycopg.conninfo import make_conninfo
 
+from pgqpy.child_processes import Guard
 from pgqpy.errors import MissingExtra
-from pgqpy.guards import Guard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

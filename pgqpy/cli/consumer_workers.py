@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 import click
 
 from pgqpy import calls
+from pgqpy.child_processes import own_process
 from pgqpy.cli.failures import FAILED, USAGE
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.signals import STOP_SIGNALS
 from pgqpy.errors import SchemaMissing
-from pgqpy.own_process import own_process
 from pgqpy.texts import noun
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 from pgqpy import connect
+from pgqpy.child_processes import own_process
 from pgqpy.demo.balances import CONSUMER, QUEUE
 from pgqpy.demo.database import SCALE, DemoDatabase, make_tables, open_database
 from pgqpy.demo.scenario import LAKE, play, write_parquet
 from pgqpy.demo.verdict import Result, judge, judge_parquet, print_result
-from pgqpy.own_process import own_process
 from pgqpy.sandbox.processes import RunFailed, ignore_signals, interruptible
 from pgqpy.sandbox.view import open_view
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from pgqpy.child_processes import own_process
 from pgqpy.demo.balances import CONSUMER, QUEUE
 from pgqpy.demo.database import transactions, workload
 from pgqpy.demo.verdict import BranchSums, Figures, Outcome, describe
-from pgqpy.own_process import own_process
 from pgqpy.sandbox.processes import RunFailed
 
 if TYPE_CHECKING:

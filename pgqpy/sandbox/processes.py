@@ -12,8 +12,8 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from pgqpy.child_processes import start_guard
 from pgqpy.errors import PgqError
-from pgqpy.guards import start_guard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from pgqpy import calls
-from pgqpy.own_process import own_process
+from pgqpy.child_processes import own_process
 from pgqpy.sandbox.processes import RunFailed
 from pgqpy.simulate.checker import repeated
 from pgqpy.simulate.history import Content, History, Stored

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import pgqpy
+from pgqpy.child_processes import WITHOUT_P, own_process
 from pgqpy.cli.consumer_workers import worker_commands
-from pgqpy.own_process import WITHOUT_P, own_process
 
 PGQPY = str(Path(sys.executable).with_name("pgqpy"))
 FOREIGN = ("pgqpy", "click", "json", "psycopg", "runpy")  # modules that a process of ours imports

@@ -98,7 +98,7 @@ def test_on_a_terminal_it_stays_until_ctrl_c(place: Path) -> None:
 
 
 def test_without_the_extra_it_says_what_to_install(spawn: Callable[..., PythonProcess]) -> None:
-    code = "from pgqpy.dashboard import packages; mount.NEEDED = ('no_such_package',)\n"
+    code = "from pgqpy.dashboard import mount; mount.NEEDED = ('no_such_package',)\n"
     process = spawn("-c", code + SMALL, "demo", "--dashboard")
     assert process.wait() == 1
     assert process.output() == "error: no_such_package is needed: pip install 'pgqpy[dashboard]'\n"

@@ -16,7 +16,7 @@ from unittest.mock import patch
 from psycopg.conninfo import make_conninfo
 
 from pgqpy import embedded
-from pgqpy.guards import start_guard
+from pgqpy.child_processes import start_guard
 from pgqpy.testing import EmbeddedServer, embedded_server
 
 if TYPE_CHECKING:
