@@ -83,9 +83,12 @@ def dsn(request: pytest.FixtureRequest, server: Server, template: str) -> Iterat
 
 
 @pytest.fixture
-def new_orders(connection: psycopg.Connection[Any]) -> str:
+def new_orders(request: pytest.FixtureRequest) -> str:
     """The name of a queue `orders`, just made, with the consumer `billing`."""
-    connection.execute(QUEUE_IS_NEW)
+    if "client" in request.fixturenames:  # a session less
+        request.getfixturevalue("client").connection.execute(QUEUE_IS_NEW)
+    else:
+        request.getfixturevalue("connection").execute(QUEUE_IS_NEW)
     return "orders"
 
 

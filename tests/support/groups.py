@@ -25,8 +25,9 @@ LONG = (
     "tests/demo/",
     "tests/benchmarks/test_run.py",
     "tests/docs/",
-    "tests/guarantees/test_faults_kill.py",
+    "tests/guarantees/test_faults_",
     "tests/guarantees/test_machine.py",
+    "tests/simulate/test_simulate.py",
 )
 NEEDS_EXTENSION = re.compile(r"\bdef (\w+)\([^)]*\bextension_dsn\b")  # a test or a fixture
 
