@@ -268,6 +268,8 @@ class SideBySide:
         self._part_size = loop.careful.part_size
         if self._parking.on:  # finish_part takes so many ids that were finished out of order
             self._part_size = min(self._part_size or MAX_DONE, MAX_DONE // 2)
+        # Events behind a slow one go on so far: memory holds their ids (G8).
+        self._most = MAX_DONE // 2 if self._parking.on else max(MAX_DONE, self._part_size or 0)
         self._finished = OutOfOrderEnd()
         self._ahead: list[Event] = []  # read, but their copies may come with the next list
 
@@ -328,7 +330,7 @@ class SideBySide:
     def _work_down_to(self, left: int) -> bool:
         """Work until so many events are left; False if it ended before. Then no handler runs."""
         workers, window, stop = self._workers, self._window, self._loop.stop
-        parked, most = self._parking.parked, MAX_DONE // 2 if self._parking.on else MAX_DONE
+        parked, most = self._parking.parked, self._most
         with self._loop.pace:
             while (
                 len(window) > left
