@@ -189,7 +189,7 @@ async def test_retries_that_tasks_ask_for_while_others_are_written_are_kept(queu
 @pytest.mark.parametrize("transactional", [False, True])
 async def test_a_task_that_still_reads_a_failed_batch_does_not_end_run(queue, dsn, transactional):
     class Beating(AsyncConsumer):
-        queue, name, part_size, backoff = QUEUE, CONSUMER, 1, (0.01, 1.0)
+        queue, name, backoff = QUEUE, CONSUMER, (0.01, 1.0)
         passes = 0
 
         async def process_batch(self, batch, connection=None):
@@ -245,8 +245,8 @@ async def test_a_failed_task_of_a_task_group_fails_its_event_only(queue, dsn, tr
         "backoff": (1000, 1000),
         "process_event": process_event,
     }
-    members["transactional"] = transactional
-    consumer = type("Grouping", (AsyncConsumer,), members)(dsn)
+    base = in_transactions(AsyncConsumer, transactional)
+    consumer = type("Grouping", (base,), members)(dsn)
     task = asyncio.create_task(consumer.run())
     await asyncio.to_thread(queue.insert, "a", "bad", "c")
     await asyncio.to_thread(queue.wait_until_finished)

@@ -80,7 +80,7 @@ def test_a_class_of_another_mode_is_refused_beside_a_run(make, queue, first, sec
 def test_a_class_with_another_key_is_refused(queue, make, lease):
     running = make.start(ignore, **LANES, lease=lease)
     eventually(lambda: works(running))
-    words = r"has lanes by extra1, and \w+\.key is extra2: change one of them \(`pgqpy consumer lan"
+    words = r"has lanes by extra1, and \w+\.key is extra2: change one of them \(`pgqpy consumer set"
     with pytest.raises(WrongMode, match=words) as caught:
         make.start(ignore, **LANES | {"key": "extra2"}, lease=lease).join()
     assert (caught.value.queue, caught.value.consumer) == (QUEUE, CONSUMER)
