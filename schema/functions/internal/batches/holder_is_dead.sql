@@ -1,8 +1,9 @@
 -- Whether the holder of a subconsumer's range is dead, so that another worker may take the range.
 -- With a lease, its end decides. Without, a holder is dead after i_dead_interval without a
--- heartbeat, or if the last one lies that far in the future, because the clock was stepped back; one that named itself (pos_holder) also when no session holds its advisory lock. The lock
--- is tried, and released at once: held until the end of the transaction, it would keep out the
--- worker itself, which comes back. Clients that make PGQ's own calls hold no lock.
+-- heartbeat, or if the last one lies that far in the future, because the clock was stepped back;
+-- one that named itself (pos_holder) also when no session holds its advisory lock. The lock is
+-- tried, and released at once: held until the end of the transaction, it would keep out the worker
+-- itself, which comes back. Clients that make PGQ's own calls hold no lock.
 -- Parameters: i_class, i_key: the advisory lock: of the subconsumer, by its sub_id; or of a run
 --   with lanes, by hashtext(i_holder).
 -- Writes: nothing; it is inlined into the query that calls it.

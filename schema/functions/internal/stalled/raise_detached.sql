@@ -8,6 +8,7 @@ returns void language plpgsql as $$
 begin
     raise exception 'the consumer %/% is detached since %: it was too far behind', i_queue_name,
         i_consumer_name, i_since::timestamptz(0) using errcode = 'PQ024',
-        hint = format('select pgq.reattach_consumer(%L, %L), or pgqpy consumer set with attached=yes',
+        hint = format(
+            'select pgq.reattach_consumer(%L, %L), or pgqpy consumer set with attached=yes',
             i_queue_name, i_consumer_name);
 end $$;

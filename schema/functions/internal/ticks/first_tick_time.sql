@@ -1,8 +1,8 @@
 -- The time of the first tick that counts an event, or may see a transaction: whose event sequence
--- has reached the event's id, or whose snapshot ends after the transaction's. Neither ever falls from
--- tick to tick. So the search halves the range of tick ids; an idle queue has a tick a minute, and
--- reading all of them costs a thousand queues seconds. The last tick's id may be the largest bigint,
--- so the search never computes i_last + 1.
+-- has reached the event's id, or whose snapshot ends after the transaction's. Neither ever falls
+-- from tick to tick. So the search halves the range of tick ids; an idle queue has a tick a minute,
+-- and reading all of them costs a thousand queues seconds. The last tick's id may be the largest
+-- bigint, so the search never computes i_last + 1.
 -- Parameters: i_event_id, i_txid: one of the two, the other is null. i_first, i_last: the ticks to
 --   search, both included; i_last may be missing.
 -- Returns: null: both are null, or there is no such tick yet.
