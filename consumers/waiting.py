@@ -14,8 +14,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from pgqpy.client.waiting import Selector
 from pgqpy.errors import ConnectionFailed
-from pgqpy.selector import Selector
 
 if TYPE_CHECKING:
     import threading

@@ -10,7 +10,7 @@ import psycopg
 from psycopg.errors import LockNotAvailable, error_from_result
 from psycopg.pq import ConnStatus, ExecStatus
 
-from pgqpy.selector import Selector
+from pgqpy.client.waiting import Selector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,7 +23,7 @@ from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
 
 from pgqpy.client.opening import PINNED
-from pgqpy.selector import Selector
+from pgqpy.client.waiting import Selector
 from pgqpy.texts import describe
 
 if TYPE_CHECKING:

@@ -1,14 +1,19 @@
-"""Bells that end the waits of threads and tasks, and work that a cancelled task completes."""
+"""Selectors, bells that end the waits of threads and tasks, and work that no cancel breaks off."""
 
 from __future__ import annotations
 
 import asyncio
+import selectors
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+
+# It needs no file descriptor of its own, where the system has poll().
+Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
 
 class Bell:

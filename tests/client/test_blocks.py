@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ import pytest
 from psycopg.errors import InFailedSqlTransaction, UniqueViolation
 
 import pgqpy
-from pgqpy import InvalidEvent, QueueNotFound, calls
+from pgqpy import InvalidEvent, QueueNotFound
 from tests.client.test_transactions import turn
 
 if TYPE_CHECKING:
@@ -116,38 +114,6 @@ async def test_messages_are_not_done_after_their_transaction_was_rolled_back(
             await message.done()  # raises NotFound if it was done before
 
 
-OVERTAKEN: dict[str, Callable[[pgqpy.Client], object]] = {
-    "insert_event": lambda client: client.insert_event("orders", "e", None),
-    "open_stage": lambda client: client.call(calls.produce.open_stage("orders", "writer")),
-    "get_tick_events": lambda client: list(client.get_tick_events("orders", 1, 2)),
-    "get_batch_events": lambda client: list(client.get_batch_events(1, fetch_size=1)),
-}
-
-
-@pytest.mark.parametrize("call", OVERTAKEN.values(), ids=OVERTAKEN)
-def test_calls_of_threads_that_are_overtaken_by_the_end_of_their_block_are_not_sent(
-    dsn: str,
-    new_orders: str,
-    inserted: Callable[[], list[Any]],
-    monkeypatch: pytest.MonkeyPatch,
-    call: Callable[[pgqpy.Client], object],
-) -> None:
-    """The lock of threads is not fair. Here its holder ends the block."""
-    arrived = threading.Semaphore(0)
-    with pgqpy.connect(dsn) as client, ThreadPoolExecutor(TASKS) as pool:
-        lock = client.runner.exclusive
-        monkeypatch.setattr(lock, "refuse_in_copy", arrived.release)  # the first thing it does
-        with suppress(ZeroDivisionError), lock, client.transaction():
-            futures = [pool.submit(call, client) for _ in "abc"]
-            for _ in range(len(futures) + 2):  # and two by the block itself
-                assert arrived.acquire(timeout=20)
-            raise ZeroDivisionError
-        wait(futures)
-        assert {type(each.exception()) for each in futures} == {InFailedSqlTransaction}
-        client.insert_event(new_orders, "later", None)
-    assert [event[0] for event in inserted()] == ["later"]
-
-
 WAYS = {
     "itself": lambda insert: insert,
     "in a task of its own": asyncio.create_task,  # as wait_for() does before Python 3.12
@@ -197,21 +163,6 @@ async def test_a_block_that_a_generator_is_closed_in_refuses_no_later_task(
     assert [event[0] for event in inserted()] == ["later", "later"]
 
 
-async def test_blocks_of_two_clients_need_not_nest(
-    dsn: str, new_orders: str, inserted: Callable[[], list[Any]]
-) -> None:
-    """What ends first takes nothing from the other."""
-    async with await pgqpy.connect_async(dsn) as one, await pgqpy.connect_async(dsn) as other:
-        first = one.transaction()
-        await first.__aenter__()
-        with suppress(InvalidEvent):
-            async with other.transaction():
-                await first.__aexit__(None, None, None)
-                await insert_all(other)
-        await wait_for_tasks()
-    assert inserted() == []
-
-
 async def test_a_block_that_ends_in_another_task_leaves_its_opener_free(
     dsn: str, new_orders: str, inserted: Callable[[], list[Any]]
 ) -> None:
@@ -223,15 +174,6 @@ async def test_a_block_that_ends_in_another_task_leaves_its_opener_free(
         await asyncio.create_task(block.__aexit__(None, None, None))
         await client.insert_event(new_orders, "later", None)
     assert [event[0] for event in inserted()] == ["inside", "later"]
-
-
-async def test_an_error_in_a_block_of_threads_inside_of_an_event_loop_is_raised_as_it_is(
-    dsn: str, new_orders: str
-) -> None:
-    """As in a notebook."""
-    with pgqpy.connect(dsn) as client, pytest.raises(ZeroDivisionError), client.transaction():
-        client.insert_event(new_orders, "lost", None)
-        raise ZeroDivisionError
 
 
 async def catch_an_error(client: pgqpy.AsyncClient) -> None:

@@ -42,12 +42,6 @@ def test_nothing_is_visible_before_the_application_commits(rider: Client, insert
     assert [row[1] for row in inserted()] == ["1", "2", "3"]
 
 
-def test_rollback_takes_everything_back(rider: Client, inserted: Any) -> None:
-    each_kind_of_call(rider)
-    rider.connection.rollback()
-    assert inserted() == []
-
-
 def test_bulk_load_alone_does_not_commit_either(rider: Client, inserted: Any) -> None:
     """The transaction() of psycopg would, on a connection that is idle and not in autocommit."""
     assert rider.connection.info.transaction_status == IDLE
@@ -112,21 +106,6 @@ def test_connection_of_the_application_is_not_closed(connect: Callable[..., Any]
     assert not connection.closed
 
 
-def test_event_commits_with_the_applications_own_row(rider: Client, inserted: Any) -> None:
-    connection = rider.connection
-    connection.execute("create table shop_order (id int primary key)")
-    connection.commit()
-    with pytest.raises(psycopg.errors.UniqueViolation), connection.transaction():
-        connection.execute("insert into shop_order values (1)")
-        rider.insert_event("orders", "paid", {"order": 1})
-        connection.execute("insert into shop_order values (1)")
-    assert inserted() == []
-    with connection.transaction():
-        connection.execute("insert into shop_order values (1)")
-        rider.insert_event("orders", "paid", {"order": 1})
-    assert len(inserted()) == 1
-
-
 def test_batch_is_processed_in_the_transaction_that_finishes_it(
     rider: Client, queue: pgqpy.Client
 ) -> None:
@@ -164,12 +143,3 @@ async def test_async_client_rides_too(queue: pgqpy.Client, dsn: str, inserted: A
         assert [row[1] for row in inserted()] == ["3"]
         await client.close()
         assert not connection.closed
-
-
-def test_one_client_serves_several_threads(queue: pgqpy.Client, inserted: Any) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(4) as pool:
-        ids = list(pool.map(lambda i: queue.insert_event("orders", "t", i), range(100)))
-    assert len(set(ids)) == 100
-    assert len(inserted()) == 100

@@ -21,7 +21,6 @@ SHORT = {
     "pgqpy/archive/errors.py": "commands import it without pyarrow",
     "tools/weight.py": "a count that make check prints",
     "pgqpy/pipeline/run.py": "the entry, which imports pyspark only when it runs",
-    "pgqpy/selector.py": "client, consumers and ticker share it",
     "pgqpy/log_format.py": "shared by the ticker and pgqpy consumer run",
     "pgqpy/settings.py": "below all that have settings",
     "pgqpy/testing.py": "the name that applications import in their tests",
