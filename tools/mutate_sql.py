@@ -11,8 +11,8 @@ What bounds the cost, as in pitest, mutmut and cosmic-ray:
   and `.mutants/calls.json` keeps which functions it called and how long it took. A function that
   is inlined is counted nowhere: then the tests of the functions that name it run.
 - A mutant ends with the first test that fails. Tests that killed a mutant in this run go first,
-  then those whose names have words of the function and of what is changed, then a quick one of each
-  module, and so on, for at most --budget seconds.
+  then those that have rare words in common with what is changed, then a quick one of each module,
+  and so on, for at most --budget seconds.
 - One pytest process runs many mutants (tests/support/mutants.py). It collects once, and puts each
   mutant into every database of its server, so also into the templates that tests clone.
 - A test that fails under a mutant must pass without it, once. A mutant that hangs is killed.

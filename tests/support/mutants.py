@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
 import signal
 import time
-from collections import defaultdict
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import psycopg
 import pytest
@@ -22,7 +23,7 @@ from tests.support.servers import chosen_server
 from tests.support.tree import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 PLANS = ROOT / "schema" / "setup" / "plans.sql"  # it changes functions after they are made
 
@@ -119,15 +120,13 @@ class Running(Job):
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run the job's mutants in place of the tests."""
         items = {item.nodeid: item for item in session.items}
-        kills: dict[str, int] = defaultdict(int)
+        relevance, kills = Relevance(session.items), Counter[str]()
         for mutant in self.job["mutants"]:
             if time.time() > self.job["until"]:
                 break
             self.write(key=mutant["key"], killer="died")  # the answer if no other line follows
             tests = [each for each in self.job["tests"][mutant["file"]] if each[0] in items]
-            words = _words(mutant)
-            tests.sort(key=lambda each: (-kills[each[0]], -_mentions(each[0], words)))
-            killer = self._killer(mutant, tests, items)
+            killer = self._killer(mutant, relevance.order(tests, mutant, kills), items)
             kills[killer] += 1
             self.write(key=mutant["key"], killer=killer)
         return True
@@ -191,16 +190,36 @@ class Running(Job):
         return True
 
 
-def _words(mutant: dict[str, Any]) -> set[str]:
-    """Return the beginnings of words that the name of a test of this mutant may have."""
-    words = {word[:5] for word in re.findall("[a-z]{4,}", f"{mutant['file']} {mutant['name']}")}
-    if re.search(r"\block|^for ", mutant["name"]):
-        words |= {"waite", "meanw", "besid", "at_on", "befor"}
-    return words | ({"snaps"} if "isolation" in mutant["name"] else set())
+class Relevance:
+    """How much a test has to do with a mutant: by words of both, the rarer the better."""
+
+    def __init__(self, items: Iterable[pytest.Item]) -> None:
+        """Read the tests."""
+        self.tests = {
+            item.nodeid: _words(item.nodeid + inspect.getsource(cast("pytest.Function", item).obj))
+            for item in items
+        }
+        self.count = Counter(word for words in self.tests.values() for word in words)
+
+    def order(self, tests: list[Any], mutant: dict[str, Any], kills: Counter[str]) -> list[Any]:
+        """Return the tests: first those that have killed, then by their words."""
+        text = f"{mutant['file']} {mutant['name']}"
+        for function in re.findall(r"pgq\.(\w+)\(", text):  # what it raises is looked for
+            for file in (ROOT / "schema" / "functions").rglob(f"{function}.sql"):
+                text += " ".join(re.findall(r"\bPQ\d+", file.read_text()))
+        if re.search(r"\block|^for ", text):
+            text += " wait_until_blocked"
+        words = _words(text)
+
+        def weight(test: str) -> float:
+            return sum(1 / self.count[word] for word in words & self.tests[test])
+
+        return sorted(tests, key=lambda each: (-kills[each[0]], -weight(each[0])))
 
 
-def _mentions(test: str, words: set[str]) -> int:
-    return sum(word in test for word in words)
+def _words(text: str) -> set[str]:
+    whole = set(re.findall(r"[a-z_]{4,}|pq\d+", text.lower()))
+    return whole | {part[:6] for word in whole for part in word.split("_") if len(part) > 3}
 
 
 def pytest_configure(config: pytest.Config) -> None:
