@@ -197,7 +197,7 @@ def learned(jobs: int) -> dict[str, tuple[float, list[str]]]:
     if modules - known:
         print(f"mutants: learning what {len(modules - known)} modules call", flush=True)
         job = {"mode": "learn", "out": str(STORE / "calls.jsonl")}
-        run_pytest(job, [*sorted(modules - known), "-n", str(jobs), "-m", "not slow"])
+        run_pytest(job, [*sorted(modules - known), "-n", str(jobs), "-m", "not slow and not long"])
         for line in (line for file in STORE.glob("calls.*.jsonl") for line in _lines_of(file)):
             calls[line["test"]] = line["seconds"], line["calls"], _module_hash(line["test"])
         CALLS.write_text(json.dumps(calls))
