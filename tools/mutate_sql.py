@@ -18,10 +18,10 @@ What bounds the cost, as in pitest, mutmut and cosmic-ray:
 - A test that fails under a mutant must pass without it, once. A mutant that hangs is killed.
 - `.mutants/killed.json` keeps who killed a mutant, until the test's module changes.
 
-`tools/mutants.json` is committed: for each file the hash of its text and the number of its mutants,
-and each survivor with the reason why it may live. A file whose hash is listed is not run again,
-unless it is named. A survivor without a reason fails the run, unless the file is run for the first
-time (0 mutants in the list). What does not fit into the time limit is reported, and fails nothing.
+`tools/mutants.json` is committed: for each file the hash of its functions' bodies, the number of
+its mutants (0: not run yet), and each survivor with the reason why it may live. A file with this
+hash is run only if it is named. A survivor without a reason fails the run, unless it is the file's
+first. What does not fit into the time limit is reported, and fails nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -116,8 +116,7 @@ def tokens_of(sql: str) -> list[Token]:
 
 def mutants(file: str, sql: str) -> Iterator[Mutant]:
     """Yield the mutants of a file, each with a name that tells what it changes."""
-    seen: dict[str, int] = defaultdict(int)
-    made = set()
+    seen, made = Counter[str](), set()
     for start, end, new in sorted(changes(sql)):
         changed = sql[:start] + new + sql[end:]
         if changed in made or new == sql[start:end]:
@@ -249,9 +248,9 @@ def run(options: argparse.Namespace) -> int:
         why = entry.get("survivors", {})
         alive = {name: why.get(name, new) for name, who in ends.items() if who == NOBODY}
         listed[file] = {"hash": _hash_of(_text_of(file)), "mutants": len(ends), "survivors": alive}
-        for name in [name for name, reason in alive.items() if reason == new]:
-            print(f"mutants: {file}: no test notices {name}")
-            unexplained += new == "?"
+        unseen = [name for name, reason in alive.items() if reason == new]
+        print("".join(f"mutants: {file}: no test notices {name}\n" for name in unseen), end="")
+        unexplained += len(unseen) * (new == "?")
     files = [file for file in sorted(listed) if (FUNCTIONS / file).exists()]
     LIST.write_text(json.dumps({file: listed[file] for file in files}, indent=1) + "\n")
     return min(unexplained, 1)
@@ -314,8 +313,9 @@ def _relative(path: Path) -> str:
     return path.resolve().relative_to(FUNCTIONS).as_posix()
 
 
-def _hash_of(text: str) -> str:  # without its comments
-    return hashlib.sha256(re.sub(r"--[^\n]*", "", text).encode()).hexdigest()[:12]
+def _hash_of(text: str) -> str:  # of the functions' bodies, without comments
+    words = [text[token.start : token.end] for token in tokens_of(text)]
+    return hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]
 
 
 def _module_hash(test: str) -> str:
