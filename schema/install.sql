@@ -55,7 +55,6 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/helpers/seq_getval.sql
 \ir functions/helpers/seq_setval.sql
 \ir functions/internal/info/read_sequence.sql
-\ir functions/internal/info/subtract_ids.sql
 \ir functions/internal/info/event_bytes.sql
 \ir functions/internal/ticks/first_tick_time.sql
 \ir functions/internal/batches/add_tries.sql

@@ -2,7 +2,7 @@
 -- consumer's last call. pending_events: how many event ids lie between its tick and the queue's
 -- last one. If there are none, it is the number of events of transactions that were open at its
 -- tick, counted up to 1,000: see range_txids. It reads no event where the consumer is at the last
--- tick. A value that a damaged tick makes unknown is null.
+-- tick.
 --
 -- If the last finished tick lies in the future, the clock was ahead then, and its age is unknown.
 -- lag is then the age of the first later tick that does not: so old it is at least; else 0.
@@ -19,18 +19,17 @@ returns setof record language sql security definer set search_path = pg_catalog,
 set row_security = off as $$
     select pgq.check_snapshot();
     select q.queue_name, c.co_name,
-           case when isfinite(done.tick_time) then now() - case
-                when done.tick_time <= now() then done.tick_time
-                else coalesce((
+           now() - case when done.tick_time > now() then coalesce((
                     select t.tick_time from pgq.tick t
                      where t.tick_queue = q.queue_id and t.tick_id > s.reached
                        and t.tick_time <= now()
-                     order by t.tick_id limit 1), now()) end end,
+                     order by t.tick_id limit 1), now())
+                else done.tick_time end,
            now() - s.seen, s.reached, s.pos_batch, s.pos_next_tick,
            case when newest.tick_event_seq <= done.tick_event_seq and newest.tick_id > done.tick_id
                then cardinality(pgq.range_txids(
                    q.queue_id, done.tick_snapshot, newest.tick_snapshot, 1000))
-               else pgq.subtract_ids(newest.tick_event_seq, done.tick_event_seq) end
+               else newest.tick_event_seq - done.tick_event_seq end
       from pgq.queue q
       join (
             select p.*, least(p.pos_last_tick, w.slowest) as reached,

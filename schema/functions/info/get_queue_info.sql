@@ -1,6 +1,6 @@
 -- Settings and state of queues: the age of the last tick, events a second over the last 20 ticks,
--- events since the last tick. A value is null if a damaged tick, a damaged sequence or a sequence
--- that stays locked makes it unknown, and the other queues are listed all the same (G7).
+-- events since the last tick. A value is null if a missing tick, or a sequence that is missing or
+-- stays locked, makes it unknown, and the other queues are listed all the same (G7).
 -- Returns: no row for an unknown queue.
 -- Raises, writes: as check_snapshot.
 create or replace function pgq.get_queue_info(
@@ -17,11 +17,11 @@ set row_security = off as $$
     select q.queue_name, q.queue_ntables, q.queue_cur_table, q.queue_rotation_period,
            q.queue_switch_time, q.queue_external_ticker, q.queue_ticker_paused,
            q.queue_ticker_max_count, q.queue_ticker_max_lag, q.queue_ticker_idle_period,
-           case when isfinite(t.ticked) then now() - t.ticked end,
-           case when t.last_time > t.first_time and isfinite(t.last_time) and isfinite(t.first_time)
+           now() - t.ticked,
+           case when t.last_time > t.first_time
                 then (t.last_seq::float8 - t.first_seq)
                      / extract(epoch from t.last_time - t.first_time)::float8 end,
-           pgq.subtract_ids(pgq.read_sequence(q.queue_event_seq), t.last_seq),
+           pgq.read_sequence(q.queue_event_seq) - t.last_seq,
            t.last_id
       from pgq.queue q
      cross join lateral (

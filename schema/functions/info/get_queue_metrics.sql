@@ -19,9 +19,7 @@ set row_security = off as $$
     select pgq.check_snapshot();
     with clock as materialized (select clock_timestamp() as now)
     select q.queue_name, q.queue_created,
-           case when isfinite(oldest) then clock.now - oldest end,
-           case when isfinite(newest) then clock.now - newest end,
-           s.events, pgq.event_bytes(q)
+           clock.now - oldest, clock.now - newest, s.events, pgq.event_bytes(q)
       from pgq.queue q
      cross join clock
       left join lateral (
@@ -32,8 +30,8 @@ set row_security = off as $$
             select tick_id from pgq.tick
              where tick_queue = q.queue_id order by tick_id desc limit 1) last on true
      cross join lateral (
-            select n as last_id, case when n is not null
-                   then greatest(pgq.subtract_ids(n, first.tick_event_seq), 0) end as events
+            select n as last_id,
+                   case when n is not null then greatest(n - first.tick_event_seq, 0) end as events
               from pgq.read_sequence(q.queue_event_seq) n) s
       left join lateral (
             select coalesce(t.oldest, clock.now), coalesce(t.newest, clock.now)

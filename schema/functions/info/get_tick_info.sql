@@ -17,8 +17,7 @@ begin
     q := pgq.find_queue(i_queue_name);
     return query
     select t.tick_id, t.tick_time, t.tick_snapshot, t.tick_event_seq,
-           pgq.subtract_ids(
-                t.tick_event_seq, lag(t.tick_event_seq) over (order by t.tick_id))
+           t.tick_event_seq - lag(t.tick_event_seq) over (order by t.tick_id)
       from pgq.tick t
      where t.tick_queue = q.queue_id
        and t.tick_id >= greatest(q.queue_low_tick, i_from_tick)

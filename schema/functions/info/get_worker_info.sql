@@ -54,7 +54,7 @@ set max_parallel_workers_per_gather = 0 as $$
                     then case p.pos_part when 1000 then 1 when 30 then 2 when 1 then 3 else 0 end
                     else 0 end end,
            p.pos_part, p.pos_tries, p.sub_filter - 'lane', (
-            select case when isfinite(tick_time) then now() - tick_time end from pgq.tick
+            select now() - tick_time from pgq.tick
              where tick_queue = p.sub_queue and tick_id = p.pos_last_tick limit 1)
       from pgq.current_position p
       join pgq.queue q on q.queue_id = p.sub_queue

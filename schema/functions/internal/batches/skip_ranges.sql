@@ -46,7 +46,7 @@ begin
         execute format('select exists (%s)', pgq.range_sql(p.sub_queue, s.tick_snapshot,
             e.tick_snapshot, coalesce(p.sub_parent, p.sub_id), null, p.sub_filter)) into v_found;
         exit when v_found or i = c_ranges
-            or pgq.subtract_ids(e.tick_event_seq, v_first) > c_events;
+            or e.tick_event_seq - v_first > c_events;
         s := e;
         last_tick := next_tick;
         p.pos_last_tick := next_tick;

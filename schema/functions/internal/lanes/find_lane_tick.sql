@@ -27,7 +27,7 @@ begin
           from (select tick_id, tick_time, tick_event_seq from pgq.tick
                  where tick_queue = s.sub_queue and tick_id > s.pos_last_tick
                  order by tick_id limit c_ticks) t
-         where pgq.subtract_ids(t.tick_event_seq, v_first) <= v_most
+         where t.tick_event_seq - v_first <= v_most
            and (i_min_lag is null or abs(extract(epoch from clock_timestamp() - t.tick_time))
                >= extract(epoch from i_min_lag));
     end if;
