@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from tests.docs.markdown import Block
 
-TIMEOUT = 300  # seconds for one command; Spark alone needs ten to start, on a busy machine fifty
+TIMEOUT = 150  # seconds for one command; Spark alone needs ten to start, on a busy machine fifty
 INTERRUPTED = "^C"
 README = "README.md"
 ONCE = ("settings.configure", "set_tracer_provider", "create_engine")  # for a whole process
