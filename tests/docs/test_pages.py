@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from pgqpy.consumers import Consumer
+from pgqpy.consumers.settings import BaseConsumer
 from tests.docs.markdown import Block, blocks, text
 from tests.docs.transcript import Shell, check
 from tests.support.databases import new_database
@@ -70,8 +70,8 @@ def assert_is_consumers(_shell: Shell, block: Block) -> None:
     module: dict[str, Any] = {"__name__": "block"}
     exec(compile(block.text, f"{block.document}:{block.line}", "exec"), module)
     classes = [value for value in module.values() if isinstance(value, type)]
-    own = [kind for kind in classes if issubclass(kind, Consumer) and kind.__module__ == "block"]
-    assert [kind("") for kind in own]
+    consumers = [kind for kind in classes if issubclass(kind, BaseConsumer)]
+    assert [kind("") for kind in consumers if kind.__module__ == "block"]
 
 
 RUNNERS: dict[tuple[str, str], Callable[[Shell, Block], str | None]] = {
