@@ -202,12 +202,15 @@ def position(batch: Batch) -> Call[int | None]:
     return Call("current_position", _POSITION, (batch.queue, batch.consumer, batch.id), _first)
 
 
+# Operators are qualified: the session of transactional handlers has the role's own search_path.
 _POSITION = """
     select p.pos_no
       from pgq.current_position p
-      join pgq.queue q on q.queue_id = p.sub_queue
-      join pgq.consumer c on c.co_id = p.sub_consumer
-     where q.queue_name = %s::text and c.co_name = %s::text and p.pos_batch = %s::bigint"""
+      join pgq.queue q on q.queue_id operator(pg_catalog.=) p.sub_queue
+      join pgq.consumer c on c.co_id operator(pg_catalog.=) p.sub_consumer
+     where q.queue_name operator(pg_catalog.=) %s::text
+       and c.co_name operator(pg_catalog.=) %s::text
+       and p.pos_batch operator(pg_catalog.=) %s::bigint"""
 
 
 def begin_run(queue: str, consumer: str, holder: str) -> Call[RunState]:
