@@ -102,17 +102,6 @@ def dsn_option(envvar: str | None = None, named_by: str = NAMED_BY) -> Callable[
     )
 
 
-def limit_option(default: int, what: str = "rows") -> Callable[[Command], Command]:
-    """Add ``--limit``: how many rows to show at most. `what` names them in the help."""
-    return click.option(
-        "--limit",
-        type=click.IntRange(min=0, max=MOST_ROWS),
-        default=default,
-        show_default=True,
-        help=f"Show at most this many {what}.",
-    )
-
-
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 pass_target = click.make_pass_decorator(Target, ensure=True)
 

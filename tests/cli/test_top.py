@@ -125,7 +125,7 @@ def in_terminal(dsn: str, *args: str) -> Iterator[Terminal]:
 
 
 @pytest.mark.usefixtures("_queues")
-@pytest.mark.parametrize("how", ["q", "\x03", "SIGTERM"])
+@pytest.mark.parametrize("how", ["q", "SIGTERM"])
 def test_a_terminal_is_left_as_it_was(dsn: str, how: str) -> None:
     with in_terminal(dsn, "top") as terminal:
         assert eventually(lambda: terminal.shows("[red]a"))
