@@ -47,6 +47,7 @@ def before(connection: Connection) -> int:
 def _event(dsn: str) -> None:
     """Insert an event for the consumer of the test."""
     with pgqpy.connect(dsn) as client:
+        client.register_consumer("orders", "once")
         client.insert_event("orders", "test", "data")
         client.tick_queue("orders")
 
@@ -120,7 +121,7 @@ def test_an_archive_that_is_read_again(run: Run, connection: Connection) -> None
 def test_a_consumer(dsn: str, connection: Connection, before: int) -> None:
     class Once(Consumer):
         queue = "orders"
-        name = "billing"
+        name = "once"
 
         def process_event(self, event: pgqpy.Event) -> None:
             self.stop()
@@ -137,7 +138,7 @@ def test_a_consumer_whose_handlers_have_the_search_path_of_the_database(
 
     class Once(TransactionalConsumer):
         queue = "orders"
-        name = "billing"
+        name = "once"
 
         def process_event(self, event: pgqpy.Event, connection: Connection) -> None:
             paths.append(connection.execute("show search_path").fetchone())
