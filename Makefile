@@ -59,7 +59,7 @@ test: $(ARCHIVE)  ## Run the tests in random order (JOBS=4, TESTS=tests/client, 
 
 # One at a time: each starts a handful of processes, and Spark gives a Python worker ten seconds to answer.
 test-slow: $(ARCHIVE)  ## Run the slow tests: Spark killed, on a cluster (six minutes)
-	@$(BIN)/python -m pytest -m slow -o faulthandler_timeout=900 $(TESTS) && echo "make test-slow: passed" || { echo "make test-slow: FAILED"; exit 1; }
+	@$(BIN)/python -m pytest -m 'slow and not long' -o faulthandler_timeout=900 $(TESTS) && echo "make test-slow: passed" || { echo "make test-slow: FAILED"; exit 1; }
 
 test-long: $(ARCHIVE)  ## Run what slow tests show once, for minutes: the server and executors killed, Compose's cluster
 	@$(BIN)/python -m pytest -m long -o faulthandler_timeout=900 $(TESTS) && echo "make test-long: passed" || { echo "make test-long: FAILED"; exit 1; }

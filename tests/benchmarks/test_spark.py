@@ -13,7 +13,7 @@ from benchmarks.report import Table
 from benchmarks.spark.streaming import Point, Sustained
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_smoke_of_spark_writes_its_results(spawn, tmp_path):
     process = spawn("-m", "benchmarks", "--smoke", "--alone", "--results", str(tmp_path), "spark")
     assert process.wait(timeout=240) == 0, process.output()

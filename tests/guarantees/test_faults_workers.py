@@ -232,7 +232,7 @@ FAULTS = {
 }
 
 
-@pytest.fixture(params=["outside", "effects"])
+@pytest.fixture(params=["outside", pytest.param("effects", marks=pytest.mark.long)])
 def storm(
     request: pytest.FixtureRequest,
     own_server: EmbeddedServer,
