@@ -25,6 +25,7 @@ def bench(own_server):
     return Bench(Server(own_server, peers=False), "smoke", 1, alone=True)
 
 
+@pytest.mark.long
 def test_a_smoke_writes_the_results_of_its_cases(spawn, tmp_path):
     arguments = ["--smoke", "--alone", "--results", str(tmp_path), *RATES, *PLOTS]
     place = memory()

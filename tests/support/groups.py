@@ -23,7 +23,6 @@ NEEDS_SPARK = re.compile(r"^def \w+\([^)]*\bspark\b", re.MULTILINE)
 # They take many seconds each. As one of the last tests, each would let the other processes wait.
 LONG = (
     "tests/demo/",
-    "tests/benchmarks/test_run.py",
     "tests/docs/",
     "tests/guarantees/test_faults_",
     "tests/guarantees/test_machine.py",
