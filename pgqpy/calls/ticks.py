@@ -98,19 +98,10 @@ def tick_event_sql(
     Raises QueueNotFound, NotFound, RangeExpired if rotation removed some of its events, and
     InvalidArgument if a stage is not in the range.
     """
-    ticks = _ticks(from_tick, to_tick)
-    chosen = filter_json(types, extras)
-    if stages is None and chosen is None:
-        text = "select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint)"
-        return queue_call("tick_event_sql", text, queue, *ticks, pgqpy_only=True)
     ids = None if stages is None else [check.bigint("stage", stage) for stage in stages]
-    if chosen is not None:
-        text_types = """
-            select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint, %s::bigint[], %s::jsonb)"""
-        more = (*ticks, ids, chosen)
-        return queue_call("tick_event_sql", text_types, queue, *more, pgqpy_only=True)
-    text_stages = "select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint, %s::bigint[])"
-    return queue_call("tick_event_sql", text_stages, queue, *ticks, ids, pgqpy_only=True)
+    params = (*_ticks(from_tick, to_tick), ids, filter_json(types, extras))
+    text = "select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint, %s::bigint[], %s::jsonb)"
+    return queue_call("tick_event_sql", text, queue, *params, pgqpy_only=True)
 
 
 def pin_range(queue: str, consumer: str, from_tick: int, to_tick: int) -> Call[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import psycopg
 import pytest
 
 from pgqpy import (
@@ -70,11 +69,6 @@ async def test_a_range_can_be_shared_by_its_stages(orders: Any) -> None:
         await orders.call(calls.ticks.tick_event_sql("orders", first, last, [stage, 1]))
 
 
-def test_an_older_schema_is_asked_for_ranges_as_it_knows_them() -> None:
-    assert calls.ticks.tick_event_sql("orders", 1, 2).params == ("orders", 1, 2)
-    assert calls.ticks.tick_event_sql("orders", 1, 2, ()).params == ("orders", 1, 2, [])
-
-
 async def test_query_of_a_range_may_choose_types(orders: Any) -> None:
     for kind in ("a.b", "c"):
         await orders.insert_event("orders", kind, kind)
@@ -111,14 +105,6 @@ async def test_reader_that_stops_early_leaves_no_cursor(orders: Any) -> None:
     assert await open_cursors(orders) == 1
     await events.aclose()
     assert await open_cursors(orders) == 0
-
-
-async def test_no_transaction_stays_open_between_two_fetches(orders: Any) -> None:
-    await filled(orders)
-    events = orders.get_tick_events("orders", 1, 6, fetch_size=2)
-    await anext(events)
-    assert orders.connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
-    await events.aclose()
 
 
 async def test_query_of_a_range_reads_it_in_the_transaction_that_asks(orders: Any) -> None:
