@@ -167,5 +167,5 @@ def test_run_with_an_old_snapshot_changes_nothing(db: Database, function: str) -
     late = db.open()
     late.begin(RR)
     db.main.one("select pgq.begin_run('q', 'c', 'the newest')")
-    with refused("40001"):
+    with refused("PQ013"):
         late.one(f"select pgq.{function}('q', 'c', 'run 2')")
