@@ -1,7 +1,9 @@
 -- The whole engine of pgqpy: psql -f schema/install.sql, `pgqpy schema install` and `pgqpy schema
 -- print` read this file. It may run any number of times, in several sessions at once: it is one
 -- transaction under one lock. Tables are created once; functions and rights are replaced each time.
--- G1 to G9: the guarantees in README.md.
+-- The guarantees that comments name, as README.md words them: G1 no loss, G2 no phantom, G3 one
+-- batch, G4 order, G5 one owner, G6 no bloat, G7 no silent damage, G8 bounded memory, G9 exactly
+-- once at home.
 \set ON_ERROR_STOP on
 begin isolation level read committed;
 set local client_min_messages = warning;

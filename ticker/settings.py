@@ -43,7 +43,7 @@ class TickerSettings(BaseSettings):
     tick_interval: Seconds = 0.004  # from a tick to the next poll: consumers take its batch
     idle_poll_interval: Seconds = 0.05  # between polls after 5 s without an event
     due_period: Seconds = 1.0  # between rounds of idle ticks, by PGQ's own rules
-    retry_period: Seconds = 1.0  # between polls for due events of which it could not know
+    retry_period: Seconds = 1.0  # between polls for due events that raise no notification
     maint_period: Seconds = 30.0  # between rotation and clean-up
     gauge_period: Seconds = 15.0  # between readings of lag for /metrics
     cron: bool = Field(default=True, description="true or false")  # whether cron entries are fired

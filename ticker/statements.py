@@ -42,9 +42,10 @@ if TYPE_CHECKING:
 # transaction that took an id before the first step, and is not open at the second, has ended: its
 # events are in the tick.
 #
-# It is no SQL function: as one (PL/pgSQL, PostgreSQL 18), a poll that finds nothing written took
-# 61 us instead of 55 with 1 queue, and 81 us instead of 75 with 100 (10th percentile of 2,000
-# calls). An idle daemon repeats that poll. Polls after a write took about as long as before.
+# This is a statement and not an SQL function (PL/pgSQL, PostgreSQL 18): there a poll that finds
+# nothing written took 61 us instead of 55 with 1 queue, and 81 us instead of 75 with 100 (10th
+# percentile of 2,000 calls). An idle daemon repeats that poll. Polls after a write took about as
+# long.
 POLL = """
 with polled as materialized (
     select coalesce(activity.queue_id, known.queue_id) as queue_id, activity.queue_name,
@@ -152,7 +153,7 @@ class Statements:
     def _execute(self, name: bytes, parameters: Sequence[bytes]) -> PGresult:
         """Execute a statement; return its result.
 
-        In a pipeline, which tells an error of its COMMIT from one of the statement.
+        It uses a pipeline, because that tells an error of COMMIT from one of the statement.
         """
         pgconn = self.connection.pgconn
         pgconn.enter_pipeline_mode()

@@ -268,7 +268,7 @@ class AsyncSideBySide:
         self._part_size = loop.careful.part_size
         if self._parking.on:  # finish_part takes so many ids that were finished out of order
             self._part_size = min(self._part_size or MAX_DONE, MAX_DONE // 2)
-        # Events behind a slow one go on so far: memory holds their ids (G8).
+        # So many events are handled beyond a slow one: memory holds their ids (G8).
         self._most = MAX_DONE // 2 if self._parking.on else max(MAX_DONE, self._part_size or 0)
         self._finished = OutOfOrderEnd()
         self._ahead: list[Event] = []  # read, but their copies may come with the next list

@@ -1,4 +1,4 @@
-"""[Generated from _async/transactional.py by tools/unasync.py: edit that file, not this one.] Exactly once at home (G9): handlers work in the transaction that finishes the batch.
+"""[Generated from _async/transactional.py by tools/unasync.py: edit that file, not this one.] Exactly once in the queue's database (G9): handlers work in the transaction of finish_batch.
 
 Events have no savepoints at first. If process_event raises, the transaction is rolled back, and the
 batch is processed again with a savepoint around each event: only the failing event is retried. If

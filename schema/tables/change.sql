@@ -9,13 +9,13 @@ create table pgq.change (
     change_id bigserial primary key,
     change_time timestamptz not null default clock_timestamp(),
     change_login text not null default session_user,
-    change_user text,  -- as the program knows him
+    change_user text,  -- the user's name in the program
     change_action text not null,
     change_queue text,
     change_consumer text,
     change_arguments jsonb,
     change_ended timestamptz,
-    change_outcome text  -- null: it has not ended, or nobody was there to tell
+    change_outcome text  -- null: it has not ended, or the program died first
 );
 comment on table pgq.change is 'Who changed what by a dashboard, and how it ended.';
 end if; end $$;

@@ -8,8 +8,8 @@ create table pgq.queue (
     queue_ntables int not null default 3,
     queue_cur_table int not null default 0,
     queue_rotation_period interval not null default '2 hours',
-    queue_switch_step1 bigint not null default txid_current(),
-    queue_switch_step2 bigint default txid_current(),
+    queue_switch_step1 bigint not null default txid_current(),  -- both are for PGQ's programs
+    queue_switch_step2 bigint default txid_current(),  -- null: step 2 of a rotation is to come
     queue_switch_time timestamptz not null default now(),
     queue_external_ticker boolean not null default false,
     queue_disable_insert boolean not null default false,

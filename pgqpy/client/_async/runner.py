@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor
-from psycopg.errors import CharacterNotInRepertoire, InFailedSqlTransaction, ProgramLimitExceeded
+from psycopg.errors import InFailedSqlTransaction
 from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg.transaction import OutOfOrderTransactionNesting
@@ -203,8 +203,6 @@ class AsyncCursors:
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-UNREADABLE = (CharacterNotInRepertoire, ProgramLimitExceeded)
 
 
 class AsyncCallRunner(AsyncCursors):

@@ -3,7 +3,7 @@
 -- Parameters: i_action: what is done, 1 to 200 characters. i_queue_name, i_consumer_name: of what;
 --   they need not be there. i_arguments: with which arguments, an object of at most 10,000
 --   characters of JSON that every program can read; leave payloads out, because whoever may list
---   changes sees them. i_user_name: the user, as the program knows him, at most 200 characters.
+--   changes sees them. i_user_name: the user's name in the program, at most 200 characters.
 -- Returns: the id for end_change.
 -- Raises: PQ009.
 -- Writes: insert pgq.change.

@@ -7,7 +7,7 @@
 -- nothing is done. The server cannot read schedules, so it trusts the times of a daemon within
 -- bounds. A wrong daemon can delay events: doctor and pgq_cron_late_seconds show it, for they
 -- compute the times too. It can plan an event for each minute ahead. It cannot add events for times
--- that have passed, but for those of an entry that makes up for 'all' missed ones.
+-- that have passed, except those of an entry that makes up for 'all' missed ones.
 --
 -- The event table is locked before the entry's row, as in commit_stage: drop_queue begins with the
 -- tables. A lock is waited for briefly, so that one queue does not delay the entries of others.

@@ -9,14 +9,15 @@
 -- queue's last tick counts. A retention counts as one more consumer: see retained_tick.
 --
 -- A consumer may be moved back to any tick from queue_low_tick on. queue_low_tick becomes the
--- queue's last tick at the previous rotation, or the slowest consumer's position if that is earlier
--- or if the former does not see all events truncated now. So at least one period of ticks remains
--- where that is possible.
+-- smaller of two ticks: the queue's last one at the previous rotation, and the slowest consumer's
+-- position. If that tick does not see all events of the truncated table, it becomes the slowest
+-- consumer's position. So at least one period of ticks remains where that is possible.
 --
 -- The lock waits for 50 ms only, because all readers queue up behind it. But each transactional
 -- consumer holds a lock on the table until it commits, and several that are busy never leave the
--- table alone for so long. So a rotation that is late by a whole period waits for 900 ms. Nobody
--- waits if a consumer has yet to read the table. The queue's row is locked last: ticks need it.
+-- table alone for so long. So a rotation that is late by a whole period waits for 900 ms. If a
+-- consumer has not read the table yet, nothing is locked. The queue's row is locked last: ticks
+-- need it.
 -- During a long transaction the lock fails, and the next call tries again; during a pg_dump nothing
 -- is locked, see dump_is_running. A pg_dump that has no locks yet fails, if the table has rows: see
 -- lock_truncation_mark.

@@ -20,7 +20,7 @@
 -- query is refused. The session that runs the text may not do so: so there is no text.
 --
 -- A filter leaves out events of the queue. The retried events of the subscription pass: it took
--- them before; but for those that seek_consumer dropped. The condition of a lane holds for both:
+-- them before; except those that seek_consumer dropped. The condition of a lane holds for both:
 -- their key decides which lane has them.
 --
 -- Events that were cancelled before a subscription had them are left out of its batches, and of
