@@ -40,10 +40,10 @@ LOST = pytest.mark.parametrize(
     "lose", [_finished, _repositioned, _unregistered, _registered_anew], ids=lambda f: f.__name__
 )
 SET_ASIDE = {
+    "event_dead": "select pgq.event_dead(%(batch)s, array[%(id)s], array[%(txid)s], '{why}')",
     "event_retry one": "select pgq.event_retry(%(batch)s, %(id)s, 0)",
     "event_retry many": "select pgq.event_retry(%(batch)s, array[%(id)s], array[%(txid)s], '{0s}')",
     "batch_retry": "select pgq.batch_retry(%(batch)s, 0)",
-    "event_dead": "select pgq.event_dead(%(batch)s, array[%(id)s], array[%(txid)s], '{why}')",
 }
 SETTING_ASIDE = pytest.mark.parametrize("call", SET_ASIDE.values(), ids=SET_ASIDE.keys())
 
@@ -231,3 +231,5 @@ def test_batch_opened_before_is_set_aside_and_finished_in_any_isolation(
     assert consumer.finish(batch) == 1
     consumer.commit()
     assert db.main.deliver() == []
+    db.main.one("select pgq.maint_retry_events()")
+    assert db.main.deliver() == ["a"], "the call that was committed is batch_retry"
