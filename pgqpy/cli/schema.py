@@ -123,9 +123,11 @@ def repair(target: Target, queues: tuple[str, ...]) -> int:
 
 
 def _print_warning(notice: psycopg.errors.Diagnostic) -> None:
-    """Print a warning of the server: events of a copy that a repair cannot tell for certain."""
+    """Print a warning of the server, such as ids that may be there twice."""
     if notice.severity_nonlocalized == "WARNING":
         say(f"warning: {notice.message_primary}")
+        if notice.message_detail:
+            say(notice.message_detail)
 
 
 def _refuses_to_tick(client: Client, info: QueueInfo) -> bool | None:

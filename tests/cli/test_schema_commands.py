@@ -68,7 +68,11 @@ def test_repair_warns_of_ids_that_stand_twice(run: Run, connection: psycopg.Conn
     connection.execute("update pgq.queue set queue_system_id = 1")
     repaired = run("schema", "repair")
     warning = "warning: queue copied: events with ids from 1 to 1 may be there twice\n"
-    assert repaired.stderr == f"{warning}repaired queue copied: 2 event(s) kept\n"
+    detail = (
+        "They were inserted into this copy of the database while its sequence of events was "
+        "behind. Consumers may not get them.\n"
+    )
+    assert repaired.stderr == f"{warning}{detail}repaired queue copied: 2 event(s) kept\n"
 
 
 @pytest.mark.parametrize("setting", ["ticker_paused", "external_ticker"])

@@ -11,8 +11,9 @@
 -- events are inserted again into the first table, so that no dead row stays.
 --
 -- A copy of the database may lack the values of the sequences. They are moved up. Events that were
--- inserted into such a copy before may have ids of older events. They stay as they are: a warning
--- names the range of these ids.
+-- inserted into such a copy before may have ids of older events. Or no tick is left that does not
+-- see them, as if they had been delivered. They stay as they are: warnings name the ranges of their
+-- ids. Older events that were delivered may be in these ranges, too.
 --
 -- An open batch gets a new id. A session that built its query before the repair, and runs it after,
 -- finds no event; with the old id it cannot finish the batch (G5). Readers of tick ranges have no
@@ -38,8 +39,10 @@ declare
     v_ticks bigint[];
     v_snapshots txid_snapshot[];
     v_last pgq.tick;
+    v_sequence bigint;
     v_kept bigint;
     ids record;
+    unsure record;
 begin
     perform pgq.check_isolation('a repair');
     q := pgq.lock_queue(i_queue_name, i_mark => true);
@@ -85,6 +88,7 @@ begin
                    and skip_id = e.ev_id)$sql$,
         pgq.event_table(q.queue_id))
         using v_snapshots, q.queue_id, v_last.tick_event_seq;
+    v_sequence := pgq.seq_getval(q.queue_event_seq);  -- before it moves up
     perform pgq.seq_setval(q.queue_tick_seq, v_last.tick_id),
             pgq.seq_setval(q.queue_event_seq, greatest(v_last.tick_event_seq, 0, (
                 select max(ev_id) from pg_temp.pgq_repair), (
@@ -102,6 +106,18 @@ begin
         raise warning 'queue %: events with ids from % to % may be there twice', q.queue_name,
             ids.first_id, ids.last_id using detail = 'They were inserted into this copy of the '
                 'database while its sequence of events was behind. Consumers may not get them.';
+    end if;
+    if v_sequence < v_last.tick_event_seq and not q.queue_external_ticker then
+        select min(ev_id) as first_id, max(ev_id) as last_id into unsure
+          from pg_temp.pgq_repair
+         where ev_owner is null and ev_id <= v_sequence and unseen < cardinality(v_ticks)
+           and (ev_id between ids.first_id and ids.last_id) is not true;  -- told already
+        if unsure.first_id is not null then
+            raise warning 'queue %: events with ids from % to % may not come to every consumer',
+                q.queue_name, unsure.first_id, unsure.last_id
+                using detail = 'The sequence of events was behind. Events that were inserted into '
+                    'this copy of the database under these ids look as if they were delivered.';
+        end if;
     end if;
     -- As new rows: a poll for what is due reads them once, and not each time.
     update pgq.delayed_event set ev_txid = txid_current()
