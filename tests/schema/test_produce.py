@@ -116,6 +116,8 @@ def test_an_id_beyond_the_sequence_is_refused_but_with_an_external_ticker(queue,
     raw = "select pgq.insert_event_raw('q', 77, null, null, null, 't', 'd', '', '', '', '')"
     retry = "select pgq.event_retry_raw('q', 'c', now(), 77, null, 1, 't', 'd', '', '', '', '')"
     assert state(sql, raw) == state(sql, retry) == "PQ009"
+    sql("update pgq.queue set queue_system_id = 1")
+    assert state(sql, raw) == "PQ009", "a queue that moved soundly needs no repair"
     assert sql("select count(*) from pgq.event_1") == 0
     sql("select pgq.set_queue_config('q', 'external_ticker', 'true')")
     assert sql(raw) == sql(retry) == 77

@@ -24,9 +24,10 @@ begin
         ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
     if ev_id is not null then
         perform nextval(q.queue_event_seq::regclass);  -- shows a ticker that there is a new event
+        -- First: an event beyond the sequence looks to check_moved like one of a damaged copy.
+        perform pgq.check_id(q, ev_id);
         -- else repair_queue takes it, by its older id, for an event that came with the copy
         perform pgq.check_moved(q);
-        perform pgq.check_id(q, ev_id);
     end if;
     return v_id;
 end $$;
