@@ -1,8 +1,7 @@
 -- The time of the first tick that counts an event, or may see a transaction: whose event sequence
 -- has reached the event's id, or whose snapshot ends after the transaction's. Neither ever falls
 -- from tick to tick. So the search halves the range of tick ids; an idle queue has a tick a minute,
--- and reading all of them costs a thousand queues seconds. The last tick's id may be the largest
--- bigint, so the search never computes i_last + 1.
+-- and reading all of them costs a thousand queues seconds.
 -- Parameters: i_event_id, i_txid: one of the two, the other is null. i_first, i_last: the ticks to
 --   search, both included; i_last may be missing.
 -- Returns: null: both are null, or there is no such tick yet.
@@ -20,10 +19,10 @@ begin
         v_half := v_low + (v_high - v_low) / 2;
         select * into t from pgq.tick
          where tick_queue = i_queue_id and tick_id >= v_half order by tick_id limit 1;
-        if t.tick_event_seq >= i_event_id or txid_snapshot_xmax(t.tick_snapshot) > i_txid then
-            v_high := v_half;
-        else
+        if t.tick_event_seq < i_event_id or txid_snapshot_xmax(t.tick_snapshot) <= i_txid then
             v_low := v_half + 1;
+        else  -- also without a tick from v_half on
+            v_high := v_half;
         end if;
     end loop;
     select * into t from pgq.tick
