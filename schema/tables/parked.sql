@@ -2,9 +2,10 @@
 -- their key failed. PGQ has no such table.
 --
 -- A key with rows is parked. Its row with the lowest park_no is the head: the event that failed.
--- Its park_after is the time from which take_parked gives it again. The others, its followers, have
--- none until they fail: they come when the head is done or dead. park_error is null until a handler
--- failed. park_batch is the last batch of parked events in which the event failed: see take_parked.
+-- Its park_after is the time from which take_parked returns it again. The others, its followers,
+-- have none until they fail: they come when the head is done or dead. park_error is null until a
+-- handler failed. park_batch is the last batch of parked events in which the event failed: see
+-- take_parked.
 --
 -- park_no counts up within its key. A sequence would be behind in a copy of the database that lacks
 -- its value, and then followers would come before their head.

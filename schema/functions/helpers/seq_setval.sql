@@ -3,7 +3,7 @@
 --
 -- A producer may take ids between the read of the sequence and a setval, which would then move it
 -- back. So up to 100,000 ids are taken by nextval. No producer takes more meanwhile, but another
--- such move may. So a setval first takes the sequence's advisory lock, and looks again.
+-- such move may. So a setval first takes the sequence's advisory lock, and reads again.
 --
 -- A lock of all sequences would not do: repair_queue, with all of its queue's locks in hand, would
 -- wait for a transaction that may wait for this queue.

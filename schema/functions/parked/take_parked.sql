@@ -1,7 +1,7 @@
 -- Opens a batch of parked events: the heads that are due, the longest first, with followers. The
 -- batch lies between a tick and itself, so the position does not move, and other sessions neither
 -- get nor finish it (G5). pos_ids lists its events. All functions of a batch work on it:
--- next_batch gives it again, event_dead and event_retry take its events. event_park leaves events
+-- next_batch returns it again, event_dead and event_retry take its events. event_park leaves events
 -- parked; finish_batch and finish_part remove the others.
 --
 -- Followers come with a head that has not failed: one that became the head because those before it

@@ -3,8 +3,8 @@
 -- one that comes second is refused. A registration that is there is not locked: a process that was
 -- stopped in a transaction may hold it.
 -- Returns: 1 new, 0 was registered.
--- Raises: PQ001; PQ005 as register_consumer; PQ009 a bad name, or one that another consumer has;
---   PQ020 the consumer is plain, has lanes, or is a subconsumer itself.
+-- Raises: PQ001; PQ005, PQ013 as register_consumer; PQ009 a bad name, or one that another consumer
+--   has; PQ020 the consumer is plain, has lanes, or is a subconsumer itself.
 -- Writes: as register_consumer, for the consumer; as add_registration; insert pgq.position.
 create or replace function pgq.register_subconsumer(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text)

@@ -1,7 +1,6 @@
 -- A subconsumer whose holder is dead and left a range: see holder_is_dead. It is a read without a
 -- lock; lock_free_range claims.
--- Parameters: i_parent: the consumer. i_worker: look at this subconsumer only; null: at all of
---   them.
+-- Parameters: i_parent: the consumer. i_worker: only this subconsumer; null: all of them.
 -- Returns: its position, all null when there is none.
 -- Writes: nothing.
 create or replace function pgq.find_dead_worker(

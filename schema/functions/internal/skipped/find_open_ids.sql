@@ -1,7 +1,7 @@
 -- Which of some events an open batch still has: its end tick sees them and its start tick does not,
 -- the filter takes them, they were not cancelled before, no seek has dropped the copy, and nobody
--- has finished them. The batch has them again when it is given again. The conditions are those of
--- range_sql: change both. Parts of a cut range that no worker has yet count as open. A batch of
+-- has finished them. The batch has them again when it is delivered again. The conditions are those
+-- of range_sql: change both. Parts of a cut range that no worker has yet count as open. A batch of
 -- take_parked still has those of its events that are parked, also one that has failed in it: while
 -- it is there, the batch leaves out the events of its key behind it (see parked_event_sql).
 -- Parameters: p: the position of a consumer, a lane or a worker. i_ids: the events. i_events: as

@@ -8,8 +8,7 @@
 --
 -- Lanes are looked for after their consumers are locked: set_lanes may make some meanwhile.
 -- Parameters: i_sub: the consumer; null: all.
--- Raises: 55P03 by the caller's lock_timeout, or after ten seconds if it is 0; 40001 in REPEATABLE
---   READ.
+-- Raises: 55P03 by the caller's lock_timeout, or after ten seconds if it is 0.
 -- Writes: row locks pgq.registration.
 create or replace function pgq.lock_consumers(i_queue_id int, i_sub int)
 returns void language plpgsql as $$

@@ -1,6 +1,6 @@
 -- Removes the copies of events that wait for a consumer: in the retry queue, and parked. If a key
 -- loses its first parked event, the next one is due now. Copies of events that an open batch has
--- stay: a handler may have the event just now, and a batch that is given again has it.
+-- stay: a handler may have the event just now, and a batch that is delivered again has it.
 -- Parameters: i_owner: the consumer, locked by the caller, with its lanes. i_open: what
 --   find_open_ids found, before this call: a worker may finish an event and retry it meanwhile.
 -- Returns: removed: the ids of what is gone; held: those of i_open, and of dead events.
