@@ -10,6 +10,7 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, tuple_row
 
+from pgqpy import locks
 from pgqpy.client.opening import UNTRUSTED_OWNER, not_trusted
 from pgqpy.errors import PgqError, SchemaMissing, SchemaRefused
 from pgqpy.manifest import execute_sql, names_in, place, preflight_sql, shipped_version
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import LiteralString
 
 ROLES = ("pgq_reader", "pgq_writer", "pgq_admin", "pgq_ticker", "pgq_dashboard")
-LOCK = (7366513, 1)  # the advisory lock that schema/install.sql takes too
+LOCK = (locks.ENGINE, locks.INSTALLING)  # the advisory lock that schema/install.sql takes too
 INSTALL_REFUSED = "PQ014"
 
 # By Status.state: what is wrong, and what to do.

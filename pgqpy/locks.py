@@ -41,7 +41,7 @@ _LOCKS: LiteralString = f"""
     from pg_locks l {_SESSIONS}
     where l.locktype = 'advisory' and l.objsubid = 2
         and l.database = (select oid from pg_database where datname = current_database())
-        and l.classid in (7366513, 7366514, 7366515, 7366516, 7366517)
+        and l.classid in ({ENGINE}, {CONSUMER}, {QUEUE}, {RUN}, {SEQUENCE}, {SKIPS})
 """  # noqa: S608  # our own query within our own
 HOLDERS: LiteralString = f"""
     select l.* from ({_LOCKS}) l where l.granted
@@ -50,7 +50,7 @@ HOLDERS: LiteralString = f"""
 # take these locks shared; behind a request for the exclusive one PostgreSQL refuses that.
 BLOCKERS: LiteralString = f"""
     select l.* from ({_LOCKS}) l
-    where l.granted or l.exclusive and l.class in (7366514, 7366515)
+    where l.granted or l.exclusive and l.class in ({CONSUMER}, {QUEUE})
 """  # noqa: S608  # our own query within our own
 # Open and prepared transactions that have locked rows of pgq.registration, but those of consumers
 # that run, the oldest first. Nothing shows which rows, and how. locker: Holder's first fields.
@@ -63,7 +63,7 @@ LOCKERS: LiteralString = f"""
         and l.mode in ('RowShareLock', 'RowExclusiveLock') and l.granted
         and not exists (
             select from pg_locks runs
-            where runs.pid = l.pid and runs.locktype = 'advisory' and runs.classid = 7366514)
+            where runs.pid = l.pid and runs.locktype = 'advisory' and runs.classid = {CONSUMER})
     order by coalesce(a.xact_start, p.prepared)
 """  # noqa: S608  # our own query within our own
 # The sessions that run consumers. A running Consumer holds the lock of its subscription.
@@ -71,7 +71,7 @@ RUNNING: LiteralString = f"""
     select q.queue_name, c.co_name as consumer_name, h.pid, h.application,
         coalesce(h.hostname, h.address) as host
     from ({HOLDERS}) h
-        join pgq.subscription s on h.class = 7366514 and h.object = s.sub_id
+        join pgq.subscription s on h.class = {CONSUMER} and h.object = s.sub_id
         join pgq.queue q on q.queue_id = s.sub_queue
         join pgq.consumer c on c.co_id = s.sub_consumer
     where h.pid is not null and h.may_consume is not false

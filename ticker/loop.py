@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pgqpy.ticker.settings import TickerSettings
 
 STANDBY_POLL = 0.25  # seconds between attempts to become the active daemon
-LOCK_AS_TICKER = "select pg_try_advisory_lock(7366513, 0)"
+LOCK_AS_TICKER = f"select pg_try_advisory_lock({locks.ENGINE}, {locks.TICKING})"
 
 
 class Standby:
@@ -87,7 +87,7 @@ SILENCE_SHARE = 0.01  # of a silence: the longest wait of the first event after 
 TICK_SETTINGS = {"synchronous_commit": "off", "lock_timeout": "100ms"}
 
 # Held by every daemon, so that `pgqpy ticker status` counts the standbys.
-LOCK_AS_DAEMON = "select pg_try_advisory_lock_shared(7366513, 3)"
+LOCK_AS_DAEMON = f"select pg_try_advisory_lock_shared({locks.ENGINE}, {locks.WATCHING})"
 
 
 class SessionLost(Exception):

@@ -34,7 +34,7 @@ HEALTHY = ("ok", "paused", "external")
 
 STANDBYS: LiteralString = f"""
     select count(*) from ({locks.HOLDERS}) h
-    where class = 7366513 and object = 3 and pid is distinct from %s
+    where class = {locks.ENGINE} and object = {locks.WATCHING} and pid is distinct from %s
 """  # noqa: S608  # our own query within our own
 EXTENSION = "select from pg_extension where extname = 'pgq'"
 

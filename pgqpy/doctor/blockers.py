@@ -139,12 +139,12 @@ def judge_blockages(blockages: list[Blockage], refused: str | None) -> Iterator[
 HELD: LiteralString = f"""
     select h.*, q.queue_name, s.consumer, s.queue as consumer_queue
     from ({locks.BLOCKERS}) h
-    left join pgq.queue q on h.class = 7366515 and q.queue_id = h.object
+    left join pgq.queue q on h.class = {locks.QUEUE} and q.queue_id = h.object
     left join (
         select s.sub_id, c.co_name as consumer, sq.queue_name as queue
         from pgq.subscription s join pgq.consumer c on c.co_id = s.sub_consumer
             join pgq.queue sq on sq.queue_id = s.sub_queue) s
-        on h.class = 7366514 and s.sub_id = h.object
+        on h.class = {locks.CONSUMER} and s.sub_id = h.object
     order by h.class, h.object, h.pid
 """  # noqa: S608  # our own query within our own
 
@@ -168,6 +168,10 @@ OF_ALL: dict[tuple[int, int | None], tuple[Level, str]] = {
         "warn",
         "the schema cannot be installed or upgraded meanwhile",
     ),
+    (locks.SKIPS, None): (
+        "warn",
+        "no event of a queue can be cancelled for all, and no consumer registered",
+    ),
 }
 
 
@@ -187,7 +191,7 @@ def _blocked(row: Row, holder: locks.Holder) -> tuple[Level, str] | None:
     may_not_tick = holder.pid is None or holder.may_tick is False  # no pid: a prepared transaction
     may_not_consume = holder.pid is None or holder.may_consume is False
     kind = row["class"]
-    lock = (kind, None if kind == locks.SEQUENCE else row["object"])
+    lock = (kind, None if kind in {locks.SEQUENCE, locks.SKIPS} else row["object"])
     if lock in OF_TICKERS and may_not_tick:
         return OF_TICKERS[lock]
     if row["consumer"]:

@@ -32,7 +32,8 @@ TICKS: LiteralString = f"""
             where q.queue_name = i.queue_name limit 2) two) < 2 as untouched,
         (select format('%s, server process %s, role %s', application, pid, role)
             from ({locks.HOLDERS}) h
-            where class = 7366513 and object = 0 and pid is not null and may_tick is not false
+            where class = {locks.ENGINE} and object = {locks.TICKING} and pid is not null
+                and may_tick is not false
             limit 1) as ticker,
         exists (select from pg_extension where extname = 'pgq') as extension
     from (select) as one left join pgq.get_queue_info() i on true

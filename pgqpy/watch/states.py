@@ -60,12 +60,13 @@ ROTATIONS = "select queue_name, clock_timestamp() - queue_switch_time from pgq.q
 # Daemons hold (ENGINE, WATCHING), the active one also (ENGINE, TICKING).
 TICKERS: LiteralString = f"""
     select h.object, h.pid, h.role, h.application, h.address, h.start, h.may_tick
-    from ({locks.HOLDERS}) h where h.class = 7366513 and h.object in (0, 3)
+    from ({locks.HOLDERS}) h
+    where h.class = {locks.ENGINE} and h.object in ({locks.TICKING}, {locks.WATCHING})
     order by h.object, h.start, h.pid
 """  # noqa: S608  # our own query within our own
 SKIPPED: LiteralString = f"""
     select q.queue_name from ({locks.BLOCKERS}) h join pgq.queue q on q.queue_id = h.object
-    where h.class = 7366515 and h.exclusive
+    where h.class = {locks.QUEUE} and h.exclusive
 """  # noqa: S608  # our own query within our own
 PROCESSES: LiteralString = f"""
     select queue_name, consumer_name, count(*) from ({locks.RUNNING}) r group by 1, 2

@@ -41,6 +41,7 @@ def test_locks_that_a_stranger_holds(
         "7366513, 7": "demo and simulate are refused",
         f"7366514, {sub_id}": "consumer billing of orders cannot run",
         f"7366515, {queue_id}": "queue orders is not ticked",
+        f"7366518, {queue_id}": "no event of a queue can be cancelled for all",
     }
     connection.execute(f"create role {GUEST} login")
     stranger = connect(user=GUEST, application_name="mallory")

@@ -6,6 +6,7 @@ import ast
 import os
 import re
 import subprocess
+from importlib import import_module
 from importlib.metadata import version
 
 import pytest
@@ -124,6 +125,25 @@ def test_connections_are_opened_in_one_place() -> None:
         if any(opener.search(ast.unparse(call)) for call in _calls(_text(name)))
     }
     assert found == {"pgqpy/client/_async/open.py", "pgqpy/client/_sync/open.py"}
+
+
+def test_locks_have_their_numbers_in_one_place() -> None:
+    sources = files("pgqpy/*.py", "ticker/*.py", "consumers/*.py")
+    bare = [str(name) for name in sources if re.search(r"\b73665\d\d\b", _text(name))]
+    assert bare == ["pgqpy/locks.py"]
+
+
+def test_every_public_name_of_a_package_exists() -> None:
+    faces = files("pgqpy/*__init__.py", "ticker/*__init__.py", "consumers/*__init__.py")
+    names = ["pgqpy." + face.parent.as_posix().replace("/", ".") for face in faces]
+    packages = [import_module(name.replace("pgqpy.pgqpy", "pgqpy")) for name in names]
+    missing = [
+        f"{package.__name__}.{name}"
+        for package in packages
+        for name in getattr(package, "__all__", ())
+        if not hasattr(package, name)
+    ]
+    assert missing == []
 
 
 def test_calls_of_the_client_note_their_block_before_they_wait_for_the_lock() -> None:
