@@ -100,7 +100,7 @@ class InvalidEvent(PgqError):
     """The event cannot be stored, or cannot be read because it is too large to be sent.
 
     PostgreSQL sends at most 1 GB as one row. Data: `.field`, in `insert_events` also `.index` (from
-    0); of an event that cannot be read: `.batch_id` or `.queue`, `.event_id`.
+    0); of an event that cannot be read: `.batch_id` or `.queue`.
     """
 
 
@@ -158,7 +158,7 @@ class WrongMode(PgqError):
 class ConsumerDetached(PgqError):
     """The consumer was too far behind, and is detached. Data: `.queue`, `.consumer`."""
 
-    what_to_do = "see what is left: attached=yes of pgqpy consumer set"
+    what_to_do = "attach it again: pgqpy consumer set QUEUE CONSUMER attached=yes"
 
 
 class StageLost(PgqError):

@@ -94,12 +94,13 @@ def from_database(
     if found is None:
         return None
     diag = exc.diag
-    if text := _not_found_message(found, data, diag.message_detail or ""):
-        return found(text, function=function, sqlstate=code, detail=diag.message_detail, **data)
-    data = {**data, **_named_ticks(diag.message_detail or "")}
-    detail = f" ({diag.message_detail})" if diag.message_detail else ""
-    what_to_do = diag.message_hint or WHAT_TO_DO.get(code, found.what_to_do)
-    text = f"{diag.message_primary}{detail}" + (f": {what_to_do}" if what_to_do else "")
+    detail = diag.message_detail or ""
+    what, what_to_do = _not_found(found, data, detail)
+    if not what:
+        data = {**data, **_named_ticks(detail)}
+        what = f"{diag.message_primary} ({detail})" if detail else f"{diag.message_primary}"
+        what_to_do = diag.message_hint or WHAT_TO_DO.get(code, found.what_to_do)
+    text = f"{what}: {what_to_do}" if what_to_do else what
     more = {"sqlstate": code, "detail": diag.message_detail, "what_to_do": what_to_do}
     return found(text, function=function, **more, **data)
 
@@ -121,21 +122,23 @@ def translated(
         raise found from exc
 
 
-def _not_found_message(found: type[errors.PgqError], data: Mapping[str, Any], detail: str) -> str:
-    """Return one wording for a missing queue or consumer, for PGQ has five; empty otherwise.
+def _not_found(
+    found: type[errors.PgqError], data: Mapping[str, Any], detail: str
+) -> tuple[str, str]:
+    """Return one wording for a missing queue or consumer, for PGQ has five; else empty texts.
 
     The detail names a missing subconsumer, whose consumer is there: `subconsumer=1`.
     """
     queue, consumer = data.get("queue"), data.get("consumer")
     if found is errors.QueueNotFound and queue is not None:
-        return f"{errors.QueueNotFound.words.format(queue=queue)}: {found.what_to_do}"
+        return errors.QueueNotFound.words.format(queue=queue), found.what_to_do
     if found is errors.ConsumerNotFound and queue is not None and consumer is not None:
         _, named, worker = detail.partition("subconsumer=")
         name = f"{consumer}.{worker}" if named else consumer
         words = errors.ConsumerNotFound.words.format(queue=queue, consumer=name)
         what_to_do = "register it with register_subconsumer" if named else found.what_to_do
-        return f"{words}: {what_to_do}"
-    return ""
+        return words, what_to_do
+    return "", ""
 
 
 def _named_ticks(detail: str) -> dict[str, int]:

@@ -106,7 +106,7 @@ class Failures:
     def dead(self, event: Event, why: str | BaseException) -> None:
         """Give the event up, when the failures are written, and log it."""
         if self._session.extension:
-            raise SchemaMissing(NO_DEAD_EVENTS, function="event_dead")
+            raise SchemaMissing(NO_DEAD_EVENTS, function="event_dead", what_to_do="")
         failure = failure_of(why)
         if type(why) is ProcessDied:
             failure = failure._replace(tries=(event.retry or 0) + why.tries)

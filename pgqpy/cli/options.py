@@ -68,7 +68,7 @@ class Target:
         try:
             client = connect_as_tool(self.dsn, any_owner=any_owner, any_session=any_session)
         except ConnectionFailed as exc:
-            if exc.__cause__ is None:  # the DSN itself is wrong
+            if exc.__cause__ is None and exc.sqlstate is None:  # the DSN itself is wrong
                 raise click.UsageError(str(exc)) from exc
             raise
         with client:

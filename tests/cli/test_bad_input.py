@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+import pgqpy
 from pgqpy import SchemaMissing, manifest
 from pgqpy.cli import failures
 from pgqpy.sqlstates import FUNCTION_MISSING
@@ -209,6 +210,16 @@ def test_a_missing_schema_has_one_wording(bare_run: Run, empty_dsn: str, command
 def test_a_schema_without_a_function_is_told_once_what_to_do() -> None:
     text = FUNCTION_MISSING.format("get_history")
     assert failures.explain(SchemaMissing(text)) == text
+
+
+def test_what_the_extension_lacks_comes_without_advice_to_install(
+    client: pgqpy.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client.runner, "is_extension", lambda: True)
+    with pytest.raises(SchemaMissing) as caught:
+        client.runner.require_pgqpy("get_history")
+    told = "the extension pgq in this database lacks get_history: pgqpy's schema has it"
+    assert failures.explain(caught.value) == str(caught.value) == told
 
 
 def test_newer_schema_is_not_installed_over(run: Run, connection: Connection) -> None:

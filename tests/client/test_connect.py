@@ -14,9 +14,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 import pgqpy
 from pgqpy import ConnectionFailed, SchemaMissing, calls
 
-AWAITED = """
-    select pid from pg_locks where mode = 'AccessExclusiveLock' and relation < 16384
-"""
 SECRET = "tr0ub4dor and three"
 FIRST = "tr0ub4dor"
 

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 
 import pgqpy
 from pgqpy import Client
+from pgqpy.cli.app import app
 from pgqpy.client import connect_as_tool
 from pgqpy.errors import ConnectionFailed
+from tests.cli.support import failed_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,6 +40,12 @@ def test_a_database_of_another_encoding_is_refused(latin1_dsn: str) -> None:
     with pytest.raises(ConnectionFailed, match="encoding of this database is LATIN1"):
         rider.get_queue_info()
     rider.connection.close()
+
+
+def test_a_database_of_another_encoding_is_no_wrong_use_of_the_command(latin1_dsn: str) -> None:
+    result = CliRunner().invoke(app, ["--dsn", latin1_dsn, "queue", "list"])
+    assert failed_with(result, 1, "LATIN1", "move the queue to a database in UTF8")
+    assert "--help" not in result.stderr
 
 
 @pytest.mark.parametrize("encoding", ["latin1", "sql_ascii"])

@@ -59,8 +59,9 @@ def test_a_missing_subconsumer_is_named(client: pgqpy.Client) -> None:
     words = (
         r"'billing\.1' is not registered on queue 'orders': register it with register_subconsumer"
     )
-    with pytest.raises(errors.ConsumerNotFound, match=words):
+    with pytest.raises(errors.ConsumerNotFound, match=words) as caught:
         client.call(calls.share.take_part("orders", "billing", "1"))
+    assert caught.value.what_to_do == "register it with register_subconsumer"
     with pytest.raises(errors.ConsumerNotFound, match=r"'other' is not .* with register_consumer$"):
         client.call(calls.share.take_part("orders", "other", "1"))
 

@@ -9,6 +9,7 @@ import pytest
 
 import pgqpy
 from pgqpy import BatchLost, InvalidEvent, PgqError, SchemaMissing, calls
+from pgqpy.cli.failures import explain
 from tests.client.either import Either, sql
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ async def test_what_the_extension_lacks_is_named(orders: Any, function: str) -> 
         with pytest.raises(SchemaMissing, match=function) as caught:
             await getattr(orders, function)(*arguments.get(function, ()))
         assert caught.value.function == function
+        assert explain(caught.value) == str(caught.value)  # no schema can be installed beside it
         assert await sql(orders, "select 1") == [(1,)]  # nothing was sent: the transaction lives
 
 

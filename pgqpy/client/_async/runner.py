@@ -300,7 +300,7 @@ class AsyncCallRunner(AsyncCursors):
         """Raise SchemaMissing if schema pgq is the extension's, which lacks this function."""
         if await self.is_extension():
             msg = f"the extension pgq in this database lacks {function}: pgqpy's schema has it"
-            raise errors.SchemaMissing(msg, function=function)
+            raise errors.SchemaMissing(msg, function=function, what_to_do="")
 
     async def is_extension(self) -> bool:
         """Whether schema pgq is the extension's. Asked once."""
