@@ -132,4 +132,4 @@ compose: $(SECRETS:%=.secrets/%_password)  ## Run PostgreSQL, ticker, demo and d
 	@$(PYTHON) -c 'import secrets; print(secrets.token_urlsafe(24))' >$@ && chmod 644 $@
 
 clean:  ## Remove .venv and what tools left behind
-	rm -rf $(VENV) build dist .coverage* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist .coverage* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .mutants

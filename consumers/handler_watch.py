@@ -186,7 +186,7 @@ class HandlerWatch:
         text = (
             "consumer %s of queue %s: %s has run for %.1f s, and handler_timeout is "
             "%g s: this process ends. Start it again: the event is delivered again, and is dead "
-            "after %d such ends. If it only needs longer, raise handler_timeout"
+            "after %d crashes. If it only needs longer, raise handler_timeout"
         )
         names = (consumer.name, consumer.queue, what)
         logger.critical(text, *names, ran, self._timeout, crash.MAX_ATTEMPTS)

@@ -187,9 +187,9 @@ def heartbeats(consumer: BaseConsumer, dsn: str, loop: Callable[[], Loop | None]
     if not consumer.has_workers:
         yield
         return
-    signs = Heartbeats(consumer, dsn, loop)
-    signs.start()
+    thread = Heartbeats(consumer, dsn, loop)
+    thread.start()
     try:
         yield
     finally:
-        signs.close()
+        thread.close()

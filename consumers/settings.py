@@ -213,10 +213,7 @@ def _bare(name: str) -> str:
 
 
 # A run takes its locks, registers and reads its queue by these.
-FIXED = (
-    *("queue", "name", "filter"),
-    *("shared", "lanes", "lease", "key"),
-)
+FIXED = ("queue", "name", "filter", "shared", "lanes", "lease", "key")
 # By the id of each consumer that runs: its settings, and those that were its own before. See fix.
 _fixed: dict[int, tuple[dict[str, object], dict[str, object]]] = {}
 

@@ -3,7 +3,7 @@
 All that wait in one database share a connection, whichever client they use. A thread holds it: it
 connects with the first one that waits, listens to their queues, and disconnects some seconds after
 the last one has gone. While it cannot listen (a pooler shares sessions, the server has no room, the
-connection is lost) nobody is woken: receivers also look by themselves, once a second.
+connection is lost) nobody is woken: receivers also poll by themselves, once a second.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class _Listener:
                 with closing(self._connection):
                     self._listen(self._connection)
             except Exception as error:  # noqa: BLE001  # whatever it is, receivers do without
-                text = "receive looks for messages once a second, because it cannot listen: %s"
+                text = "receive polls for messages once a second, because it cannot listen: %s"
                 logger.info(text, describe(error))
                 worked = self._forget_channels()
                 pause = FIRST_PAUSE if worked else min(2 * pause + FIRST_PAUSE, LONGEST_PAUSE)
@@ -207,7 +207,7 @@ def woken_by_ticks(
 ) -> Iterator[None]:
     """Call `wake` at every tick of the queue, in the database of this connection, in the block.
 
-    It is also called once when ticks begin to be noticed: look again then.
+    It is also called once when ticks begin to be noticed: poll again then.
     """
     dsn = _dsn_of(connection)
     with _lock:

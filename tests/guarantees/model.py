@@ -47,8 +47,8 @@ class Consumer:
     done: set[int] = field(default_factory=set)  # and those with these ids
     retries: dict[int, Copy] = field(default_factory=dict)
     holder: str | None = None  # the token of the run at work, or of one that died
-    part: int | None = None  # events of a part, after unclean ends
-    tries: int | None = None  # unclean ends while only the first open event was handled
+    part: int | None = None  # events of a part, after crashes
+    tries: int | None = None  # crashes while only the first open event was handled
 
     def begin_run(self, holder: str) -> tuple[int | None, int | None, str | None]:
         """Begin a run; narrow the parts if the run before it died with a batch open."""

@@ -73,7 +73,7 @@ def test_finish_part_without_progress_keeps_the_tries(db: Database) -> None:
     assert db.main.all(ATTEMPT) == [PROGRESSED]
 
 
-def test_unclean_ends_narrow_the_parts_and_then_count_against_the_first_event(
+def test_crashes_narrow_the_parts_and_then_count_against_the_first_event(
     db: Database,
 ) -> None:
     batch, (first, *_) = open_batch(db, *"abc")
@@ -108,7 +108,7 @@ def test_run_that_ended_in_order_has_not_died(db: Database) -> None:
     assert begin_run(db, "even later") == (1, 2, "later")
 
 
-def test_unclean_end_without_an_open_batch_never_counts(db: Database) -> None:
+def test_crash_without_an_open_batch_never_counts(db: Database) -> None:
     batch, _ = open_batch(db, "a")
     assert die(db, 4) == (1, 1, "run 3")
     assert db.main.finish(batch) == 1

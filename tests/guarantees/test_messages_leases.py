@@ -171,7 +171,7 @@ def test_workers_take_ended_leases_and_leftovers(db: Database) -> None:
     end(db, again)
     state = "select batch_id, part_size, tries from pgq.take_part('q', 'c', '1', 'host:1:x')"
     ((taken, part_size, tries),) = worker.session.all(state)
-    assert (part_size, tries) == (None, None), "an end of a lease is no unclean end of a run"
+    assert (part_size, tries) == (None, None), "an end of a lease is no crash of a run"
     assert worker.data(taken) == ["a", "c"]
     assert worker.session.one("select pgq.finish_part(%s, %s)", taken, leased[0].id) == 1
     assert worker.data(taken) == ["c"]

@@ -1,4 +1,4 @@
-"""Unclean ends of workers: what is counted against an event, and what is taken back."""
+"""Crashes of workers: what is counted against an event, and what is taken back."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_progress_clears_the_tokens_with_the_tries(db: Database) -> None:
 
 
 def test_run_whose_session_is_there_has_not_died(db: Database) -> None:
-    """It lost its range, because it gave no sign of life."""
+    """It lost its range, because it sent no heartbeat."""
     one = counted(db, "host:2:x", BACK, "host:3:x")
     db.main.run("update pgq.position set pos_tries = 2 where pos_batch > 0")
     silent = db.open()

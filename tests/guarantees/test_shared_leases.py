@@ -20,7 +20,7 @@ END = "end_run('q', 'c.1', 'next')"
 
 
 def run_again(worker: Worker, call: str) -> None:
-    """Let the worker's run tell something: after two unclean ends, so that it may widen."""
+    """Let the worker's run tell something: after two crashes, so that it may widen."""
     for name in ("one run", "another", "next"):
         worker.session.one("select pgq.begin_run('q', 'c.1', %s)", name)
     worker.session.one(f"select pgq.{call}")

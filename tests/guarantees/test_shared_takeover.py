@@ -216,7 +216,7 @@ def test_range_that_was_finished_meanwhile_is_not_resumed(db: Database) -> None:
     assert set(resumed.result(timeout=30).values()) == {None}
 
 
-def test_released_range_is_taken_at_once_and_counts_as_no_unclean_end(db: Database) -> None:
+def test_released_range_is_taken_at_once_and_counts_as_no_crash(db: Database) -> None:
     one, other = workers(db, "a")
     careful = "select part_size from pgq.take_part('q', 'c', %s, %s)"
     one.lock().take()

@@ -91,7 +91,7 @@ def test_sign_of_life_is_no_progress(db: Database) -> None:
     assert (moved["finished_to"], moved["last_move"].total_seconds() < 3000) == (first, True)
 
 
-def test_attempt_counts_the_unclean_ends_that_are_known_of_a_batch(db: Database) -> None:
+def test_attempt_counts_the_crashes_that_are_known_of_a_batch(db: Database) -> None:
     one, other = workers(db, "ab")
     assert one.take() is not None
     found = []

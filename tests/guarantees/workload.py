@@ -114,7 +114,7 @@ class Outside(Consumer):
 
     queue = "q"
     name = "outside"
-    backoff = (0.01, 3600.0)  # seconds; of the wait after an unclean end
+    backoff = (0.01, 3600.0)  # seconds; of the wait after a crash
     log: Log
 
     def process_batch(self, batch: Any) -> None:

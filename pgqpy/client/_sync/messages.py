@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Leased = tuple[int, int, Event]
 
-POLL_INTERVAL = 1.0  # seconds between looks for leases that ended, and for missed notifications
+POLL_INTERVAL = 1.0  # seconds between polls for leases that ended, and for missed notifications
 
 IN_TRANSACTION_STATES = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 IN_TRANSACTION = (

@@ -237,9 +237,9 @@ def commit_stages(options: SinkOptions, messages: Sequence[WriterCommitMessage |
     After a lost connection it is tried again. That is safe: the ledger knows whether it was done.
 
     Raises:
-        StageLost: a stage was dropped, or the ledger lost the epoch after a task found it there.
-            The query fails, and a restart repeats the epoch.
-        StageLost: the ledger has the epoch with other rows, or a later epoch.
+        StageLost: PQ018, a stage was dropped, or the ledger lost the epoch after a task found it
+            there: the query fails, and a restart repeats the epoch. PQ019, the ledger has the epoch
+            with other rows, or a later epoch.
     """
     task_messages = [message for message in _task_messages(messages) if message.attempt != NOTHING]
     write_id = task_messages[0].write_id if task_messages else None
