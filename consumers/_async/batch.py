@@ -225,10 +225,11 @@ class AsyncReadPosition:
         """Note the position of a batch, before its events are read."""
         if self.enabled:
             with self._session.calls.running():
-                found = await self._session.runner.run(consume.position(batch))
-            if found is None:
+                call = consume.position(batch.queue, batch.consumer)
+                found = await self._session.runner.run(call)
+            if found is None or found[1] != batch.id:
                 raise BatchLost(batch_id=batch.id)
-            self._base = found - self._careful.widened
+            self._base = found[0] - self._careful.widened
 
     def check(self, batch: Batch) -> tuple[Call[Any], ...]:
         """Return the call that a transaction for this batch begins with."""

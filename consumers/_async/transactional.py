@@ -407,16 +407,34 @@ class AsyncTransactionalParts(AsyncTransactionalLoop):
         ):
             await self._close_reader()
         if self._reader is None:
-            _, info = await self.open_next()
+            results, info = await self.open_next(after=self._position_call())
             if info is None:
                 return False
-            self._position = await self.session.runner.run(consume.position(info))
+            self._position = await self._position_of(info, results)
             size = self.careful.part_size or self.consumer.part_size
             self._reader = AsyncPartReader(self.session, info, size)
         self.info = self._reader.info
         self._finished = False
         self._events_of_part = await self._reader.next()
         return await self.ends_confirmed(self.info, self._events_of_part)
+
+    def _position_call(self) -> Call[Any] | None:
+        """Return the query of the position, to send together with what opens the batch."""
+        consumer = self.consumer
+        if consumer.has_workers or not self._expects_batch:  # the batch may be a subconsumer's
+            return None
+        return consume.position(consumer.queue, consumer.name)
+
+    async def _position_of(self, info: Batch, results: list[Any]) -> int | None:
+        """Return the pos_no of the open batch; ask if what was sent with another batch has it not.
+
+        `results` are those of `open_next`.
+        """
+        found = results[-1] if results else None
+        if found is None or found[1] != info.id:
+            call = consume.position(info.queue, info.consumer)
+            found = await self.session.runner.run(call)
+        return None if found is None or found[1] != info.id else int(found[0])
 
     async def open(self) -> AsyncOpenBatch | None:
         """Return the part that was read."""

@@ -92,7 +92,7 @@ class Loop:
         return None if self._batch is None else f"batch {self._batch.id}"
 
     def open_next(
-        self, *before: Call[Any], after: Call[None] | None = None
+        self, *before: Call[Any], after: Call[Any] | None = None
     ) -> tuple[list[Any], Batch | None]:
         """Send calls, and open the next batch in the same round trip; return results and batch.
 

@@ -197,20 +197,19 @@ def check_position(batch: Batch, position: int) -> Call[None]:
     )
 
 
-def position(batch: Batch) -> Call[int | None]:
-    """Return the pos_no of the position that has the batch open; None if none has."""
-    return Call("current_position", _POSITION, (batch.queue, batch.consumer, batch.id), _first)
+def position(queue: str, consumer: str) -> Call[tuple[int, int | None] | None]:
+    """Return the pos_no of a consumer's position and the batch that is open there, or None."""
+    return Call("current_position", _POSITION, (queue, consumer), _first_row)
 
 
 # Operators are qualified: the session of transactional handlers has the role's own search_path.
 _POSITION = """
-    select p.pos_no
+    select p.pos_no, p.pos_batch
       from pgq.current_position p
       join pgq.queue q on q.queue_id operator(pg_catalog.=) p.sub_queue
       join pgq.consumer c on c.co_id operator(pg_catalog.=) p.sub_consumer
      where q.queue_name operator(pg_catalog.=) %s::text
-       and c.co_name operator(pg_catalog.=) %s::text
-       and p.pos_batch operator(pg_catalog.=) %s::bigint"""
+       and c.co_name operator(pg_catalog.=) %s::text"""
 
 
 def begin_run(queue: str, consumer: str, holder: str) -> Call[RunState]:
@@ -238,8 +237,8 @@ def end_run(queue: str, consumer: str, holder: str) -> Call[bool]:
     return consumer_call("end_run", sql, queue, consumer, holder, decode=decode, pgqpy_only=True)
 
 
-def _first(rows: list[Row]) -> int | None:
-    return int(rows[0][0]) if rows else None
+def _first_row(rows: list[Row]) -> tuple[int, int | None] | None:
+    return (rows[0][0], rows[0][1]) if rows else None
 
 
 def _is_one(rows: list[Row]) -> bool:

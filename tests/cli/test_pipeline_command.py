@@ -81,4 +81,4 @@ def test_spark_connect_is_refused_with_what_is_supported(
 ) -> None:
     monkeypatch.setenv(variable, "sc://spark")
     found = bare_run(*RUN, "--to", "lake", *options)
-    assert failed_with(found, 1, "needs a classic Spark session", words, "spark-submit")
+    assert failed_with(found, 2, "needs a classic Spark session", words, "spark-submit")

@@ -64,11 +64,11 @@ threading.Thread(target=wait, daemon=True).start()
 begun.wait()
 child = os.fork()
 if child == 0:
-    file = os.readlink(f"/proc/self/fd/{made[0][0].fileno()}")
+    file = os.readlink(f"/proc/self/fd/{made[0].fileno()}")
     print(f"child has {file}", flush=True)
     os._exit(0)
 os.waitpid(child, 0)
-print("parent has", os.readlink(f"/proc/self/fd/{made[0][0].fileno()}"), flush=True)
+print("parent has", os.readlink(f"/proc/self/fd/{made[0].fileno()}"), flush=True)
 os._exit(0)
 """
 
