@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 PGQPY = str(Path(sys.executable).with_name("pgqpy"))
 COMMAND = (PGQPY, "pipeline", "run", "--queue", "orders")
 OPTIONS = ("--schema", "n INT", "--starting-offsets", "earliest", "--master", "local[2]")
-KILLS = 3
+KILLS = 2
 BAD_EVERY = 10  # events
 RPC_REQUEST = 3  # a kind of Spark's messages between its processes
 CONFIGURED = {
@@ -154,6 +154,7 @@ def test_it_stops_in_order_and_shows_no_password(
     assert feed.standing("pipeline") == (last_tick(feed), [])
 
 
+@pytest.mark.slow
 def test_sigkill_at_any_moment_loses_and_doubles_nothing(lake: Lake, feed: Feed, dsn: str) -> None:
     seed = secrets.randbits(32)
     print(f"seed: {seed}")  # noqa: T201  # shown where the test fails
