@@ -407,10 +407,12 @@ class TransactionalParts(TransactionalLoop):
         ):
             self._close_reader()
         if self._reader is None:
-            results, info = self.open_next(after=self._position_call())
+            wanted = self._position_call()
+            results, info = self.open_next(after=wanted)
             if info is None:
                 return False
-            self._position = self._position_of(info, results)
+            found = None if wanted is None else results[-1]
+            self._position = self._position_of(info, found)
             size = self.careful.part_size or self.consumer.part_size
             self._reader = PartReader(self.session, info, size)
         self.info = self._reader.info
@@ -425,16 +427,12 @@ class TransactionalParts(TransactionalLoop):
             return None
         return consume.position(consumer.queue, consumer.name)
 
-    def _position_of(self, info: Batch, results: list[Any]) -> int | None:
-        """Return the pos_no of the open batch; ask if what was sent with another batch has it not.
-
-        `results` are those of `open_next`.
-        """
-        found = results[-1] if results else None
+    def _position_of(self, info: Batch, found: tuple[int, int | None] | None) -> int | None:
+        """Return the pos_no of the open batch; ask if `found` is none, or that of another batch."""
         if found is None or found[1] != info.id:
             call = consume.position(info.queue, info.consumer)
             found = self.session.runner.run(call)
-        return None if found is None or found[1] != info.id else int(found[0])
+        return None if found is None or found[1] != info.id else found[0]
 
     def open(self) -> OpenBatch | None:
         """Return the part that was read."""
