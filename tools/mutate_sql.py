@@ -301,8 +301,7 @@ def _lines_of(file: Path) -> list[dict[str, Any]]:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    known: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
-    return known
+    return dict(json.loads(file.read_text())) if file.exists() else {}
 
 
 def _text_of(file: str) -> str:
@@ -343,6 +342,7 @@ def main() -> int:
         for file in sorted(map(_relative, FUNCTIONS.rglob("*.sql")))
         if file not in listed or listed[file]["hash"] != _hash_of(_text_of(file))
     ]
+    print(f"mutants: {sum(not each['mutants'] for each in listed.values())} listed without a run")
     return run(options) if options.files else 0
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pgqpy.sandbox.view import View
 
 START_TIMEOUT = 60  # seconds until it listens
-LOOK_INTERVAL = 0.1  # seconds
+POLL_INTERVAL = 0.1  # seconds
 DASHBOARD = own_process("pgqpy", "dashboard", "--host", "127.0.0.1", "--port", "0")
 ADDRESS = re.compile(r"^dashboard: (http://\S+/)$", re.MULTILINE)
 
@@ -47,7 +47,7 @@ def stay(child: Child) -> None:
     """Return at Ctrl-C, and if the dashboard ends."""
     try:
         while child.running:
-            time.sleep(LOOK_INTERVAL)
+            time.sleep(POLL_INTERVAL)
     except KeyboardInterrupt:
         return
 
@@ -58,7 +58,7 @@ def _wait_for_url(child: Child) -> str:
         child.check()
         if time.monotonic() > deadline:
             raise RunFailed(f"the dashboard did not start within {START_TIMEOUT} s")
-        time.sleep(LOOK_INTERVAL)
+        time.sleep(POLL_INTERVAL)
     return found[1]
 
 
