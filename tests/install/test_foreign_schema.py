@@ -70,12 +70,17 @@ def test_an_empty_schema_of_somebody_else_is_refused(admin: Connection, guest: C
         install.install(admin)
 
 
-@pytest.mark.parametrize("what", HELD)
-def test_a_schema_that_holds_anything_is_refused(admin: Connection, what: str) -> None:
-    admin.execute("create schema pgq")
+def test_a_schema_that_holds_anything_is_refused_and_left_alone(
+    admin: Connection, subtests: pytest.Subtests
+) -> None:
     admin.execute(EQUAL)
-    admin.execute(HELD[what].encode())
-    refused(admin, "not pgqpy's")
+    for what, held in HELD.items():
+        with subtests.test(what):
+            admin.execute("create schema pgq")
+            admin.execute(held.encode())
+            refused(admin, "not pgqpy's")
+            assert install.status(admin).state == "foreign"
+        admin.execute("drop schema pgq cascade")
 
 
 def test_an_empty_schema_in_which_others_create_is_refused(
@@ -90,32 +95,32 @@ def test_an_empty_schema_in_which_others_create_is_refused(
     assert works(admin)
 
 
-@pytest.mark.parametrize(
-    "forgery",
+FORGED = [
+    ["create table pgq.installation as select 1 as version, now() as installed_at"],
+    [TRAP.format("pgq.trap"), "create view pgq.installation as select pgq.trap() as version"],
     [
-        ["create table pgq.installation as select 1 as version, now() as installed_at"],
-        [TRAP.format("pgq.trap"), "create view pgq.installation as select pgq.trap() as version"],
-        [
-            TRAP.format("pgq.trap"),
-            "create table pgq.installation as select 1 as version",
-            "create view pgq.queue as select pgq.trap() as queue_id",
-        ],
-        [
-            "create type pgq.versions as range (subtype = int)",
-            TRAP.replace("()", "(pgq.versions)").format("pgq.highest"),
-            "create cast (pgq.versions as int) with function pgq.highest as implicit",
-            "create table pgq.installation as select pgq.versions(1, 2) as version",
-        ],
+        TRAP.format("pgq.trap"),
+        "create table pgq.installation as select 1 as version",
+        "create view pgq.queue as select pgq.trap() as queue_id",
     ],
-    ids=["table", "view", "queues", "cast"],
-)
+    [
+        "create type pgq.versions as range (subtype = int)",
+        TRAP.replace("()", "(pgq.versions)").format("pgq.highest"),
+        "create cast (pgq.versions as int) with function pgq.highest as implicit",
+        "create table pgq.installation as select pgq.versions(1, 2) as version",
+    ],
+]
+
+
 def test_a_forged_installation_is_refused_and_not_read(
-    admin: Connection, guest: Connection, forgery: list[str]
+    admin: Connection, guest: Connection
 ) -> None:
-    guest.execute("create schema pgq")
-    for statement in forgery:
-        guest.execute(statement.encode())
-    refused(admin, "test_guest|not pgqpy's")
+    for forgery in FORGED:
+        guest.execute("create schema pgq")
+        for statement in forgery:
+            guest.execute(statement.encode())
+        refused(admin, "test_guest|not pgqpy's")
+        guest.execute("drop schema pgq cascade")
 
 
 def test_the_doctor_calls_nothing_of_a_strangers_schema_as_a_superuser(
@@ -152,31 +157,31 @@ def test_the_doctor_trusts_the_databases_owner(
     assert "ticker" in checks
 
 
-@pytest.mark.parametrize(
-    "smuggled",
-    [
-        [TRAP.format("pgq.version_of_mine")],
-        ["create table pgq.mine (x int)"],
-        ["create type pgq.pulse as enum ('slow')"],
-        [
-            TRAP.format("public.trap").replace("returns int", "returns trigger"),
-            (
-                "create trigger trap before update on pgq.installation"
-                " for each row execute function public.trap()"
-            ),
-        ],
+SMUGGLED = {
+    "version_of_mine": [TRAP.format("pgq.version_of_mine")],
+    "mine": ["create table pgq.mine (x int)"],
+    "pulse": ["create type pgq.pulse as enum ('slow')"],
+    "trap": [
+        TRAP.format("public.trap").replace("returns int", "returns trigger"),
+        (
+            "create trigger trap before update on pgq.installation"
+            " for each row execute function public.trap()"
+        ),
     ],
-    ids=["function", "table", "type", "trigger"],
-)
+}
+
+
 def test_an_installation_with_objects_of_others_is_refused_by_name(
-    admin: Connection, guest: Connection, smuggled: list[str]
+    admin: Connection, guest: Connection
 ) -> None:
     install.install(admin)
-    admin.execute("grant create on schema pgq to test_guest")
-    admin.execute("grant trigger on pgq.installation to test_guest")
-    for statement in smuggled:
-        guest.execute(statement.encode())
-    refused(admin, "holds what is not postgres's own: .*(mine|pulse|trap)")
+    for name, statements in SMUGGLED.items():
+        admin.execute("grant create on schema pgq, public to test_guest")
+        admin.execute("grant trigger on pgq.installation to test_guest")
+        for statement in statements:
+            guest.execute(statement.encode())
+        refused(admin, f"holds what is not postgres's own: .*{name}")
+        admin.execute("drop owned by test_guest cascade")
 
 
 def test_another_administrator_is_told_which_role_to_use(

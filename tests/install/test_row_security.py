@@ -53,13 +53,13 @@ def owner(make_owner: Callable[[str], Connection]) -> Connection:
     return connection
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_a_row_that_is_hidden_from_the_owner_is_an_error(owner: Connection, call: str) -> None:
-    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
-        owner.execute(f"select * from {call}".encode())
-
-
-def test_uninstalling_does_not_drop_queues_that_are_hidden(owner: Connection) -> None:
+def test_a_row_that_is_hidden_from_the_owner_is_an_error(
+    owner: Connection, subtests: pytest.Subtests
+) -> None:
+    hidden = pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security")
+    for call in CALLS:
+        with subtests.test(call), hidden:
+            owner.execute(f"select * from {call}".encode())
     owner.execute("set row_security = on")
     with pytest.raises(SchemaRefused, match="row-level security"):
         install.uninstall(owner)
