@@ -50,7 +50,7 @@ def test_batch_that_was_finished_and_rotated_away_is_refused(
             reader.connection.execute(READS[name].encode(), args)
 
 
-@pytest.mark.parametrize("isolation", [RC, RR, SERIALIZABLE])
+@pytest.mark.parametrize("isolation", [RC, RR])
 def test_batch_that_is_open_is_read_whatever_was_rotated_before(
     db: Database, isolation: str
 ) -> None:
@@ -62,6 +62,7 @@ def test_batch_that_is_open_is_read_whatever_was_rotated_before(
     reader = db.open()
     reader.begin(isolation)
     assert reader.data(batch) == ["a"]
-    assert db.main.rotate() == db.main.rotate()  # not while somebody reads
+    current = db.main.one("select queue_cur_table from pgq.queue")
+    assert db.main.rotate() == current, "not while somebody reads"
     assert reader.finish(batch) == 1
     reader.commit()

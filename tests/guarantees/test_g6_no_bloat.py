@@ -160,7 +160,7 @@ def _costs(session: Session) -> dict[str, int]:
 
 def test_calls_look_at_no_more_pages_after_many_cycles(held: Database) -> None:
     before = _costs(held.main)
-    _cycles(held.main, 1500)
+    _cycles(held.main, 800)
     after = _costs(held.main)
     assert {step: cost for step, cost in after.items() if cost > before[step] + MORE_PAGES} == {}
 
@@ -178,9 +178,9 @@ def test_event_tables_hold_no_dead_rows(held: Database) -> None:
 def test_backlog_of_a_slow_consumer_makes_no_call_dearer(held: Database) -> None:
     held.main.one("select pgq.register_consumer('q', 'slow')")
     before = _costs(held.main)
-    _cycles(held.main, 1500)
+    _cycles(held.main, 800)
     after = _costs(held.main)
-    assert held.main.one("select count(*) from pgq.tick") > 1500
+    assert held.main.one("select count(*) from pgq.tick") > 800
     assert {step: cost for step, cost in after.items() if cost > before[step] + MORE_PAGES} == {}
 
 
@@ -188,13 +188,13 @@ def test_rotation_goes_on_while_xmin_is_held(held: Database) -> None:
     sizes = []
     query = f"select sum(pg_relation_size(leaf.inhrelid)) {EVENT_TABLES}"
     for _ in range(3):
-        _cycles(held.main, 400)
+        _cycles(held.main, 300)
         sizes.append(held.main.one(query))
     assert sizes[2] <= sizes[0]
 
 
 def test_ticks_and_positions_stay_few_while_xmin_is_held(held: Database) -> None:
-    _cycles(held.main, 1000)
+    _cycles(held.main, 600)
     assert held.main.one("select count(*) from pgq.tick") < 350
     assert held.main.one("select count(*) from pgq.position") == 1
 
@@ -205,7 +205,7 @@ def test_open_producer_does_not_make_batches_read_more(db: Database) -> None:
     producer.begin()
     producer.insert("open")
     before = _costs(db.main)
-    _cycles(db.main, 500)
+    _cycles(db.main, 300)
     after = _costs(db.main)
     assert after["get"] <= before["get"] + MORE_PAGES
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from pgqpy import Event
 
-EVENTS = 3_000
+EVENTS = 1_500
 FETCH_SIZE = 50
-OCTETS = 10_000  # of each event: 30 MB together
+OCTETS = 10_000  # of each event: 15 MB together
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from tests.guarantees.sessions import Database
 
 EXAMPLES = int(os.environ.get("PGQPY_MACHINE_EXAMPLES", "0"))
 MACHINE_SETTINGS = settings(
-    max_examples=EXAMPLES or 25,
+    max_examples=EXAMPLES or 12,
     stateful_step_count=60 if EXAMPLES else 40,
     derandomize=not EXAMPLES,
     deadline=None,

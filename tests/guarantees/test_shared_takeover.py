@@ -225,8 +225,10 @@ def test_released_range_is_taken_at_once_and_counts_as_no_crash(db: Database) ->
     assert one.session.one(careful, "1", "host:1:x") == 1000, "it held no lock, and did not end"
 
 
-@pytest.mark.parametrize("crash", [kill_one_backend, kill_all])
-@pytest.mark.parametrize("row", ["new.pos_batch is null", "new.pos_batch is not null"])
+@pytest.mark.parametrize(
+    ("row", "crash"),
+    [("new.pos_batch is null", kill_one_backend), ("new.pos_batch is not null", kill_all)],
+)
 def test_takeover_that_a_crash_of_the_server_cuts_off_has_not_happened(
     own_server: EmbeddedServer, row: str, crash: Callable[[EmbeddedServer, int], None]
 ) -> None:
