@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.schema.stages import OPEN
+from tests.schema.statements import OPEN
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Session

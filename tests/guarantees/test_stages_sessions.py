@@ -21,7 +21,7 @@ from tests.guarantees.stages import (
 )
 from tests.guarantees.test_faults_drop import DROP as DROP_QUEUE
 from tests.guarantees.test_faults_drop import GONE
-from tests.schema.stages import COMMIT
+from tests.schema.statements import COMMIT
 from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 

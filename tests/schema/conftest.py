@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.schema.stages import INSERT, OPEN
+from tests.schema.statements import INSERT, OPEN
 from tests.support.databases import QUEUE_IS_NEW, new_database, queue_template
 
 if TYPE_CHECKING:

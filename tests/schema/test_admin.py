@@ -54,15 +54,6 @@ def test_any_printable_queue_name_works(sql, subtests):
             assert sql("select pgq.drop_queue(%s, true)", name) == 1
 
 
-def test_drop_queue_leaves_nothing_behind(sql):
-    sql("select pgq.create_queue('q')")
-    sql("select pgq.register_consumer('q', 'c')")
-    assert sql("select pgq.drop_queue('q', true)") == 1
-    assert sql(OBJECTS) == 0
-    tables = ["queue", "tick", "registration", "position", "consumer", "retry_queue", "dead_event"]
-    assert [sql(f"select count(*) from pgq.{table}") for table in tables] == [0] * len(tables)
-
-
 def test_drop_queue_without_force_keeps_one_with_consumers(sql):
     sql("select pgq.create_queue('q')")
     sql("select pgq.register_consumer('q', 'c')")

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import psycopg
-import pytest
+from tests.schema.statements import state
 
 EVENTS = "select ev_id from pgq.get_batch_events(%s)"
-
-
-def state(sql, statement, *params):
-    with pytest.raises(psycopg.Error) as caught:
-        sql(statement, *params)
-    return caught.value.sqlstate
 
 
 def insert(sql, count=1):
     for _ in range(count):
         sql("select pgq.insert_event('q', 't', 'd')")
-
-
-def test_consumer_sees_only_what_comes_after_its_registration(queue, sql, rows, batch):
-    insert(sql)
-    sql("select pgq.tick_queue('q')")
-    assert sql("select pgq.register_consumer('q', 'late')") == 1
-    assert sql("select pgq.register_consumer('q', 'late')") == 0
-    insert(sql)
-    assert rows(EVENTS, batch("late")) == [(2,)]
 
 
 def test_register_at_a_tick_repositions_and_drops_the_open_batch(queue, sql, rows, batch):
@@ -86,20 +70,6 @@ def test_position_on_a_missing_tick_is_named_corruption(queue, sql):
     sql("select pgq.tick_queue('q')")
     sql("delete from pgq.tick where tick_id = 1")
     assert state(sql, "select pgq.next_batch('q', 'c')") == "PQ015"
-
-
-def test_batches_follow_each_other_tick_by_tick(queue, sql, rows, batch):
-    seen = []
-    for number in range(1, 4):
-        insert(sql)
-        sql("select pgq.tick_queue('q')")
-        found = rows(
-            "select batch_id, prev_tick_id, cur_tick_id from pgq.next_batch_info('q', 'c')"
-        )
-        assert found[0][1:] == (number, number + 1)
-        seen += rows(EVENTS, found[0][0])
-        assert sql("select pgq.finish_batch(%s)", found[0][0]) == 1
-    assert seen == [(1,), (2,), (3,)]
 
 
 def test_min_count_merges_ticks(queue, sql, rows):
@@ -201,18 +171,6 @@ def test_event_retry_returns_one_then_zero(queue, sql, rows, batch):
     again = batch()
     found = rows("select ev_id, ev_retry from pgq.get_batch_events(%s)", again)
     assert found == [(1, 1), (2, 1)]
-
-
-def test_retried_event_comes_back_to_its_consumer_only(queue, sql, rows, batch):
-    sql("select pgq.register_consumer('q', 'other')")
-    insert(sql)
-    opened, other = batch(), sql("select pgq.next_batch('q', 'other')")
-    sql("select pgq.event_retry(%s, 1, 0)", opened)
-    for each in (opened, other):
-        sql("select pgq.finish_batch(%s)", each)
-    sql("select pgq.maint_retry_events()")
-    assert rows(EVENTS, batch("other")) == []
-    assert rows(EVENTS, sql("select pgq.next_batch('q', 'c')")) == [(1,)]
 
 
 def test_event_that_is_not_due_stays_in_the_retry_queue(queue, sql, batch):

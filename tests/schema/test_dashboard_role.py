@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
-import psycopg
-import pytest
+from tests.schema.test_rules import expect_rights
 
 RIGHTS = [
     ("pgq_dashboard", "select pgq.get_history('q')", True),
@@ -43,12 +40,8 @@ RIGHTS = [
 ]
 
 
-@pytest.mark.parametrize(("role", "statement", "allowed"), RIGHTS)
-def test_role_can_do_its_part_and_no_more(queue, sql, role, statement, allowed):
-    sql(f"set role {role}")
-    may = nullcontext() if allowed else pytest.raises(psycopg.errors.InsufficientPrivilege)
-    with may:
-        sql(statement)
+def test_role_can_do_its_part_and_no_more(queue, connection, sql, subtests):
+    expect_rights(connection, sql, subtests, RIGHTS)
 
 
 def test_dashboard_may_call_what_shows_no_event_and_nothing_else(rows):

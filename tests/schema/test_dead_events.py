@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.schema.test_consume import EVENTS, insert, state
+from tests.schema.statements import state
+from tests.schema.test_consume import EVENTS, insert
 
 
 def test_dead_event_is_kept_with_its_reason_and_revived(queue, sql, rows, batch):

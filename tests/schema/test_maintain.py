@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import psycopg
-import pytest
-
-
-def state(sql, statement, *params):
-    with pytest.raises(psycopg.Error) as caught:
-        sql(statement, *params)
-    return caught.value.sqlstate
+from tests.schema.statements import state
 
 
 def insert(sql, count):
@@ -46,30 +39,12 @@ def test_rotation_waits_for_its_period_and_for_step2(queue, sql):
     assert sql("select queue_cur_table from pgq.queue") == 1
 
 
-def test_rotation_never_truncates_what_a_consumer_has_not_had(queue, sql):
-    sql("select pgq.insert_event('q', 't', 'd')")
-    assert [rotate(sql), rotate(sql), rotate(sql)] == [1, 2, 2]
-    assert sql("select count(*) from pgq.event_1") == 1
-    finish_all(sql)
-    assert rotate(sql) == 0
-    assert sql("select count(*) from pgq.event_1") == 0
-
-
 def test_rotation_keeps_what_no_tick_has_seen_when_there_are_no_consumers(queue, sql):
     sql("select pgq.unregister_consumer('q', 'c')")
     sql("select pgq.insert_event('q', 't', 'd')")
     assert [rotate(sql), rotate(sql), rotate(sql)] == [1, 2, 2]
     sql("select pgq.tick_queue('q')")
     assert rotate(sql) == 0
-
-
-def test_rotation_beside_a_reader_of_the_table_is_put_off(queue, sql, connect):
-    finish_all(sql)
-    other = connect(autocommit=False)
-    other.execute("select count(*) from pgq.event_1")
-    assert rotate(sql) == 0
-    other.rollback()
-    assert rotate(sql) == 1
 
 
 def test_rotation_of_an_unknown_queue_and_of_a_broken_one(queue, sql):
@@ -147,6 +122,10 @@ def test_maint_positions_keeps_the_position(queue, sql, rows):
     assert sql("select pgq.maint_positions()") == 0
     assert sql("select count(*) from pgq.position") == 1
     assert rows("select * from pgq.subscription") == before
+    sql("select pgq.tick_queue('q')")
+    opened = sql("select pgq.next_batch('q', 'c')")
+    sql("select pgq.maint_positions()")
+    assert sql("select pgq.finish_batch(%s)", opened) == 1
 
 
 def test_maint_positions_waits_for_no_row_that_is_deleted_just_now(queue, sql, rows, connect):
@@ -175,27 +154,6 @@ def test_maint_skipped_events_waits_for_no_row_that_is_deleted_just_now(queue, s
     deleting.rollback()
     assert sql("select pgq.maint_skipped_events()") == 0
     assert rows(left) == []
-
-
-def test_maint_positions_keeps_an_open_batch(queue, sql):
-    sql("select pgq.tick_queue('q')")
-    batch = sql("select pgq.next_batch('q', 'c')")
-    sql("select pgq.maint_positions()")
-    assert sql("select pgq.finish_batch(%s)", batch) == 1
-
-
-def test_retries_are_drained_in_one_call(queue, sql):
-    insert(sql, 1500)
-    sql("select pgq.tick_queue('q')")
-    batch = sql("select pgq.next_batch('q', 'c')")
-    assert sql("select pgq.batch_retry(%s, 0)", batch) == 1500
-    sql("select pgq.finish_batch(%s)", batch)
-    before = sql("select event_seq from pgq.ticker_activity()")
-    assert sql("select pgq.maint_retry_events()") == 1500
-    assert sql("select pgq.maint_retry_events()") == 0
-    assert sql("select event_seq from pgq.ticker_activity()") > before, (
-        "a ticker sees that there is news"
-    )
 
 
 def test_retries_of_a_broken_queue_do_not_stop_the_others(queue, sql, connection):

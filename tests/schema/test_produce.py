@@ -5,11 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-
-def state(sql, statement, *params):
-    with pytest.raises(psycopg.Error) as caught:
-        sql(statement, *params)
-    return caught.value.sqlstate
+from tests.schema.statements import state
 
 
 def test_insert_event_returns_ids_that_count_up(queue, sql):
@@ -38,42 +34,24 @@ def test_insert_without_any_queue_is_an_error(sql):
     assert state(sql, "select pgq.insert_event('q', 't', 'd')") == "PQ001"
 
 
-def test_each_of_many_queues_gets_its_own_events(sql, rows):
-    names = [f"q{number}" for number in range(21)]
-    for name in names:
-        sql("select pgq.create_queue(%s)", name)
-    sql("select pgq.drop_queue('q7')")
-    for name in names:
-        if name != "q7":
-            sql("select pgq.insert_event(%s, 't', %s)", name, name)
-    assert state(sql, "select pgq.insert_event('q7', 't', 'd')") == "PQ001"
-    for number, name in enumerate(names, start=1):
-        if name != "q7":
-            assert rows(f"select ev_data from pgq.event_{number}") == [(name,)]
-
-
 def test_queues_of_all_groups_get_their_events_as_their_number_grows_and_shrinks(sql, rows):
     insert = "select pgq.insert_event(%s, 't', %s)"
     for number in range(1, 71):
         sql("select pgq.create_queue(%s)", f"q{number}")
         sql(insert, f"q{number}", "made")
+        if number in (1, 64, 65, 70):
+            sql("alter function pgq.insert_row rename to not_to_be_called")
+            for name in ("q2", f"q{number}") if number > 1 else ("q1",):
+                sql("select pgq.insert_event(%s, 't', 'd')", name)
+                sql("select pgq.insert_event(%s, 't', 'd', '1', '2', '3', '4')", name)
+            sql("alter function pgq.not_to_be_called rename to insert_row")
     for number in (*range(2, 60), *range(61, 70)):
         sql("select pgq.drop_queue(%s)", f"q{number}")
     assert state(sql, insert, "q63", "gone") == "PQ001"
     for number in (1, 60, 70):
         sql(insert, f"q{number}", "left")
-        found = rows(f"select ev_data from pgq.event_{number} order by ev_id")
+        found = rows(f"select ev_data from pgq.event_{number} where ev_data <> 'd' order by ev_id")
         assert found == [("made",), ("left",)]
-
-
-def test_usual_insert_never_calls_insert_row(sql):
-    for number in range(1, 71):
-        sql("select pgq.create_queue(%s)", f"q{number}")
-        if number in (1, 64, 65, 70):
-            sql("alter function pgq.insert_row rename to not_to_be_called")
-            sql("select pgq.insert_event('q1', 't', 'd')")
-            sql(f"select pgq.insert_event('q{number}', 't', 'd', '1', '2', '3', '4')")
-            sql("alter function pgq.not_to_be_called rename to insert_row")
 
 
 def test_disabled_queue_refuses_all_inserts(queue, sql):
@@ -148,15 +126,6 @@ def test_current_event_table_names_the_table_of_inserts(queue, sql):
     table = sql("select pgq.current_event_table('q')")
     assert sql("select tableoid::regclass::text from pgq.event_1") == table
     assert state(sql, "select pgq.current_event_table('nope')") == "PQ001"
-
-
-def test_insert_ignores_a_hostile_search_path(queue, sql, rows):
-    sql("create schema evil")
-    sql("create function evil.now() returns timestamptz return null::timestamptz")
-    sql("create function evil.txid_current() returns bigint language sql as $$ select 1::bigint $$")
-    sql("set search_path = evil, pg_catalog")
-    assert sql("select pgq.insert_event('q', 't', 'd')") == 1
-    assert rows("select ev_txid > 1 and ev_time is not null from pgq.event_1") == [(True,)]
 
 
 @pytest.mark.parametrize(

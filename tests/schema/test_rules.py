@@ -269,7 +269,12 @@ RIGHTS = [
 
 
 def test_each_role_can_do_its_part_and_no_more(queue, connection, sql, subtests):
-    for role, statement, allowed in RIGHTS:
+    expect_rights(connection, sql, subtests, RIGHTS)
+
+
+def expect_rights(connection, sql, subtests, rights):
+    """Run each statement as its role: it is allowed, or it is not."""
+    for role, statement, allowed in rights:
         may = nullcontext() if allowed else pytest.raises(psycopg.errors.InsufficientPrivilege)
         with subtests.test(role, statement=statement), connection.transaction(force_rollback=True):
             sql(f"set local role {role}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.schema.stages import COMMIT, GIVEN, GIVEN_UP, INSERT, OPEN, STATES, WAITING, state
+from tests.schema.statements import COMMIT, GIVEN, GIVEN_UP, INSERT, OPEN, STATES, WAITING, state
 
 AGE = "update pgq.stage set stage_time = now() - %s::interval where stage_writer = %s"
 
@@ -91,20 +91,6 @@ def test_maintenance_drops_stages_of_committed_epochs(stage, sql, rows, epoch, n
     sql("select pgq.maint_stages()")
     states = [("w", epoch, GIVEN_UP), ("w", epoch, GIVEN)]
     assert rows(STATES) == states + ([("w", 2, WAITING)] if next_one else [])
-
-
-def test_maintenance_deletes_stages_when_their_events_are_gone(stage, sql, rows):
-    stage("gone", 1, "a")
-    sql("select pgq.drop_stage('q', 'gone')")
-    sql("truncate pgq.event_1_0")
-    sql(COMMIT, "there", 1, [stage("there", 1, "b")], 1)
-    stage("waits", 1)
-    sql("select pgq.maint_stages()")
-    assert rows(STATES) == [("there", 1, GIVEN), ("waits", 1, WAITING)]
-    sql("truncate pgq.event_1_0")
-    sql("update pgq.queue set queue_low_tick = tick_id from pgq.tick_queue('q')")  # as rotation
-    sql("select pgq.maint_stages()")
-    assert rows(STATES) == [("waits", 1, WAITING)]
 
 
 def test_maintenance_deletes_silent_writers(stage, sql, rows):

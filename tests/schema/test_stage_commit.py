@@ -2,43 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-
 import psycopg
 import pytest
 
-from tests.schema.stages import COMMIT, INSERT, OPEN, state
-from tests.support.waiting import eventually
+from tests.schema.statements import COMMIT, INSERT, OPEN, state
 
 STAGES = "select * from pgq.get_tick_stages('q', %s, %s)"
 TICK = "select tick_id from pgq.tick_queue('q')"
 HASHED = "select pgq.commit_stage('q', %s, %s, %s, %s, %s)"
 BATCH = "select ev_data, ev_txid from pgq.get_batch_events(%s)"
-
-
-def test_consumers_get_staged_events_in_one_batch_when_they_are_committed(
-    stage, connection, sql, rows, batch
-):
-    one, other = stage("w", 1, "a", "b"), stage("w", 1, "c")
-    waiting = batch()
-    assert rows(BATCH, waiting) == []
-    sql("select pgq.finish_batch(%s)", waiting)
-    with connection.transaction():
-        sql(INSERT, "beside them")
-        assert sql(COMMIT, "w", 1, [other, one], 3) == 1
-        giver = sql("select txid_current()")
-    found = [("a", giver), ("b", giver), ("c", giver), ("beside them", giver)]
-    opened = batch()
-    assert rows(BATCH, opened) == found
-    assert rows(BATCH, opened) == found, "again the same"
-
-
-def test_stages_missing_from_the_commit_stay_hidden(stage, sql, given):
-    stage("w", 1, "of a task that failed later")
-    good = stage("w", 1, "good")
-    assert sql(COMMIT, "w", 1, [good], 1) == 1
-    assert sql(COMMIT, "w", 2, [stage("w", 2, "next")], 1) == 1
-    assert given() == ["good", "next"]
 
 
 def test_stages_of_a_range_are_listed_with_estimates_of_their_events(stage, sql, rows):
@@ -94,15 +66,6 @@ def test_an_epoch_may_be_empty(queue, sql, given):
     assert given() == []
 
 
-def test_writers_and_queues_are_independent(stage, sql, given):
-    sql("select pgq.create_queue('r')")
-    one, other = stage("w", 5, "a"), stage("v", 1, "b")
-    assert sql(COMMIT, "w", 5, [one], 1) == 1
-    assert sql(COMMIT, "v", 1, [other], 1) == 1
-    assert sql("select pgq.open_stage('r', 'w', 1)") is not None
-    assert given() == ["a", "b"]
-
-
 @pytest.mark.parametrize("epoch", [1, None])
 def test_commit_with_one_stage_that_does_not_wait_commits_none(stage, sql, rows, epoch):
     good, of_another = stage("w", epoch, "a"), stage("v", epoch, "b")
@@ -121,44 +84,6 @@ def test_stages_cannot_be_committed_twice(stage, sql, given):
     assert sql(COMMIT, "w", 1, [one], 1) == 1
     sql("delete from pgq.ledger")
     assert state(sql, COMMIT, "w", 1, [one], 1) == "PQ018"
-    assert given() == ["a"]
-
-
-def test_of_two_commits_of_one_epoch_at_once_one_wins(stage, sql, given, connect):
-    one, other = stage("w", 1, "one"), stage("w", 1, "other")
-    results = []
-    first, second = connect(autocommit=False), connect()
-    first.execute(COMMIT, ("w", 1, [one], 1))
-
-    def rival() -> None:
-        results.extend(second.execute(COMMIT, ("w", 1, [other], 1)).fetchall())
-
-    thread = threading.Thread(target=rival)
-    thread.start()
-    eventually(lambda: sql("select count(*) from pg_locks where not granted") == 1)
-    first.commit()
-    thread.join()
-    assert results == [(0,)]
-    assert given() == ["one"]
-
-
-def test_the_second_wins_if_the_first_rolls_back(stage, sql, given, connect):
-    one, other = stage("w", 1, "one"), stage("w", 1, "other")
-    first = connect(autocommit=False)
-    first.execute(COMMIT, ("w", 1, [one], 1))
-    first.rollback()
-    assert sql(COMMIT, "w", 1, [other], 1) == 1
-    assert given() == ["other"]
-
-
-def test_commit_with_an_old_snapshot_fails_and_releases_nothing_twice(stage, sql, given, connect):
-    one = stage("w", 1, "a")
-    old = connect(autocommit=False)
-    old.execute("set transaction isolation level repeatable read")
-    old.execute("select 1 from pgq.queue")
-    assert sql(COMMIT, "w", 1, [one], 1) == 1
-    with pytest.raises(psycopg.errors.SerializationFailure):
-        old.execute(COMMIT, ("w", 1, [one], 1))
     assert given() == ["a"]
 
 
@@ -194,14 +119,6 @@ def test_the_limit_of_a_transaction_counts_for_a_commit(stage, sql, given):
     assert given() == []
     assert sql(COMMIT, "w", 1, stages[:1], 2) == 1
     assert given() == ["a", "b"]
-
-
-def test_commit_makes_tickers_tick(stage, sql):
-    one = stage("w", 1, "a")
-    sql("select pgq.tick_queue('q')")
-    before = sql("select pgq.seq_getval('pgq.event_1_id_seq')")
-    sql(COMMIT, "w", 1, [one], 1)
-    assert sql("select pgq.seq_getval('pgq.event_1_id_seq')") > before
 
 
 def test_stage_survives_a_crash_of_the_server(own_server, connect):

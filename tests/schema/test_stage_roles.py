@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tests.schema.stages import COMMIT, INSERT, OPEN
+from tests.schema.statements import COMMIT, INSERT, OPEN
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:

@@ -5,11 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-
-def state(sql, statement, *params):
-    with pytest.raises(psycopg.Error) as caught:
-        sql(statement, *params)
-    return caught.value.sqlstate
+from tests.schema.statements import state
 
 
 def age(sql, *seconds):

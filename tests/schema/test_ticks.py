@@ -231,10 +231,3 @@ def test_other_calls_that_move_the_position_drop_the_pins(ticks, sql, rows, call
     sql(PIN, 2, 4)
     sql(call)
     assert not rows(NEWEST)[0][2]
-
-
-def test_pins_move_no_position(ticks, sql, rows):
-    before = rows("select sub_last_tick, sub_next_tick, sub_batch from pgq.subscription")
-    sql(PIN, 2, 4)
-    assert rows("select sub_last_tick, sub_next_tick, sub_batch from pgq.subscription") == before
-    assert sql("select ev_data from pgq.next_batch('q', 'c') b, pgq.get_batch_events(b)") == "1"

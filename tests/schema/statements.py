@@ -1,4 +1,4 @@
-"""Statements that the tests of stages share."""
+"""Statements that tests of SQL functions share, and how they fail."""
 
 from __future__ import annotations
 
