@@ -88,11 +88,10 @@ def test_an_event_that_is_not_dead_any_more_is_told(
     assert (outcomes(client)[0][2] or "").startswith("failed")
 
 
-@pytest.mark.parametrize("event", ["", "x", "1 or 1", "9" * 25, "-1"])
-def test_an_event_needs_an_id(
-    operator: Operator, client: pgqpy.Client, dead: list[int], event: str
-) -> None:
-    assert post(operator(), "delete-event", **PLACE, event=event).status_code == 400
+def test_an_event_needs_an_id(operator: Operator, client: pgqpy.Client, dead: list[int]) -> None:
+    browser = operator()
+    for event in ("", "x", "1 or 1", "9" * 25, "-1"):
+        assert post(browser, "delete-event", **PLACE, event=event).status_code == 400
     assert left(client) == dead
 
 

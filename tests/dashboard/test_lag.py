@@ -21,36 +21,31 @@ PLACES = {
 
 @pytest.mark.usefixtures("new_orders")
 @pytest.mark.parametrize(("waiting", "shown"), [(0, "0.0 s"), (1, "1 d 1 h")])
-@pytest.mark.parametrize("path", PLACES)
 def test_lag_is_zero_while_nothing_waits_and_else_the_age_of_the_finished_tick(
     site: Site,
     client: pgqpy.Client,
     connection: psycopg.Connection[Any],
-    path: str,
     waiting: int,
     shown: str,
 ) -> None:
     client.insert_events("orders", [("placed", "data")] * waiting)
     client.tick_queue("orders")
     connection.execute(DAY_LATER)
-    assert PLACES[path].format(shown) in site().get(path).text
+    browser = site()
+    for path, place in PLACES.items():
+        assert place.format(shown) in browser.get(path).text
 
 
 @pytest.mark.usefixtures("new_orders")
-@pytest.mark.parametrize(("waiting", "shown"), [(0, "0.0 s"), (1, "1 d 1 h")])
 def test_the_lanes_of_a_consumer_have_its_lag(
-    site: Site,
-    client: pgqpy.Client,
-    connection: psycopg.Connection[Any],
-    waiting: int,
-    shown: str,
+    site: Site, client: pgqpy.Client, connection: psycopg.Connection[Any]
 ) -> None:
     client.call(calls.lanes.set_lanes("orders", "billing", 2, "extra1"))
-    client.insert_events("orders", [("placed", "data")] * waiting)
+    client.insert_event("orders", "placed", "data")
     client.tick_queue("orders")
     connection.execute(DAY_LATER)
     page = site().get("/consumer?queue=orders&consumer=billing").text
-    assert page.count(f'data-name="lag">{shown}</td>') == 2
+    assert page.count('data-name="lag">1 d 1 h</td>') == 2
 
 
 @pytest.mark.usefixtures("new_orders")
