@@ -82,13 +82,13 @@ ARGUMENTS = {  # of the commands that need some; they run in alphabetical order
     "queue set": "orders ticker_max_count=7",
     "queue show": "orders",
     "schema repair": "orders",
-    "simulate": "--fill 100 --fail 0.1",
 }
 ELSEWHERE = {  # commands that do not end by themselves, or take long
     "consumer run": "test_a_consumer",
     "dashboard": "tests/dashboard/test_pages.py",
     "demo": "a ticker, a client and a consumer, which have their tests",
     "pipeline run": "tests/pipeline/test_command.py",
+    "simulate": "a client and consumers, which have their tests",
     "ticker run": "tests/ticker/test_session.py",
 }
 

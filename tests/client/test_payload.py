@@ -13,7 +13,7 @@ from typing import Any
 
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pgqpy
@@ -182,7 +182,7 @@ def test_what_cannot_be_stored_is_named_by_its_path(value: Any, says: str) -> No
 
 def test_a_value_nested_too_deep_is_refused() -> None:
     value: list[Any] = []
-    for _ in range(200_000):
+    for _ in range(100_000):
         value = [value]
     with pytest.raises(InvalidEvent, match="nested too deep"):
         text("data", value)
@@ -232,6 +232,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=25)
 @given(JSON)
 def test_json_comes_back_unless_it_holds_what_postgresql_cannot(value: payload.Payload) -> None:
     whole = json.dumps(value)
@@ -249,6 +250,7 @@ def test_json_comes_back_unless_it_holds_what_postgresql_cannot(value: payload.P
 FIELD = st.none() | st.text()
 
 
+@settings(max_examples=25)
 @given(st.lists(FIELD, min_size=2, max_size=6))
 def test_short_way_of_a_line_writes_what_the_long_way_writes(fields: list[str | None]) -> None:
     """A tuple of plain strings takes a shortcut, a list never does."""

@@ -18,7 +18,8 @@ MINUTE, DAY, UTC = timedelta(minutes=1), timedelta(days=1), timezone.utc
 MONTHS = [name.lower() for name in calendar.month_abbr]  # from "" for 0
 WEEKDAYS = [name.lower() for name in (calendar.day_abbr[6], *calendar.day_abbr)]
 ALL_YEAR = """
-    0 7 * * 1-5 | 30 2 * * * | 0 2,3 * * * | */20 1-3 * * * | 0 */2 * * * | * * 29 2 * | 0 * 1 * *
+    0 7 * * 1-5 | 30 2 * * * | 0 2,3 * * * | */20 1-3 * * * | 0 */2 * * * | 0 * 1 * *
+    */9 * 1,2 4 *
     15 0 29 feb * | 0 12 13 * fri | 5 4 */2 * 7 | 59 23 31 * * | 0 0 * * sat-sun | 30 * 1 4,11 0
 """.replace("\n", " | ")
 SCHEDULES = [each.strip() for each in ALL_YEAR.split("|") if each.strip()]
@@ -106,8 +107,8 @@ def times(first: datetime, last: datetime, step: timedelta = MINUTE) -> Iterator
         first += step
 
 
-def test_schedules_are_due_when_the_clock_says_so_through_years() -> None:
-    start, end = datetime(2028, 2, 20, tzinfo=UTC), datetime(2029, 4, 2, tzinfo=UTC)
+def test_schedules_are_due_when_the_clock_says_so_for_months() -> None:
+    start, end = datetime(2027, 12, 28, tzinfo=UTC), datetime(2028, 4, 2, 12, tzinfo=UTC)
     expected = due_times(SCHEDULES, "Europe/Berlin", start, end)
     for text, dues in zip(SCHEDULES, expected, strict=True):
         schedule = Schedule(text, "Europe/Berlin")
@@ -131,9 +132,9 @@ def random_schedule(numbers: random.Random) -> str:
 @pytest.mark.parametrize(("zone", "day"), CHANGES)
 def test_schedules_are_due_when_the_clock_says_so_around_a_change(zone: str, day: str) -> None:
     change = datetime.fromisoformat(day).replace(tzinfo=UTC)
-    begin, end = change - 2 * DAY, change + 2 * DAY
+    begin, end = change - DAY, change + 2 * DAY
     numbers = random.Random(day)
-    texts = [random_schedule(numbers) for _ in range(4)]
+    texts = [random_schedule(numbers) for _ in range(2)]
     texts += ["*/20 * * * *", "30 2 * * *", "*/15 0-3,23 * * *", "0 0 * * *"]
     for date in (change, change + DAY):
         texts += [f"0,30 * {date.day} * *", f"15 0,1,23 {date.day} * *"]
@@ -141,7 +142,7 @@ def test_schedules_are_due_when_the_clock_says_so_around_a_change(zone: str, day
         schedule = Schedule(text, zone)
         assert list(schedule.between(begin, end)) == dues, text
         assert schedule.newest(begin, end, 5) == dues[-5:], text
-        for after in times(change - DAY / 4, change + DAY / 2, 23 * MINUTE):
+        for after in times(change - DAY / 8, change + DAY / 4, 23 * MINUTE):
             assert schedule.next_after(after) == next((due for due in dues if due > after), ANY)
 
 

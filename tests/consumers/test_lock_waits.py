@@ -18,14 +18,19 @@ LOCKS = """
 """
 
 
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    """Wait for locks, and for the end of a run, for a moment only."""
+    for kind in ("async", "sync"):
+        monkeypatch.setattr(f"pgqpy.consumers._{kind}.consumer.LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr(RunEnd, "timeout", 0.5)  # seconds
+
+
 @pytest.mark.parametrize("settings", [{}, {"transactional": True}, {"shared": True}])
 @pytest.mark.parametrize("started", [False, True])
 def test_a_lock_of_another_session_is_told_and_does_not_keep_it_from_stopping(
-    queue, make, connect, connection, log, monkeypatch, settings, started
+    queue, make, connect, log, settings, started
 ):
-    kind = "async" if make.asynchronous else "sync"
-    monkeypatch.setattr(f"pgqpy.consumers._{kind}.consumer.LOCK_TIMEOUT", "50ms")
-    monkeypatch.setattr(RunEnd, "timeout", 0.5)  # seconds
     seen = []
 
     def plain(event):
@@ -64,8 +69,6 @@ def test_a_lock_of_another_session_is_told_and_does_not_keep_it_from_stopping(
 def test_a_lock_that_keeps_a_consumer_from_reading_its_batch_is_an_outage(
     queue, make, connect, log, monkeypatch, settings
 ):
-    kind = "async" if make.asynchronous else "sync"
-    monkeypatch.setattr(f"pgqpy.consumers._{kind}.consumer.LOCK_TIMEOUT", "50ms")
     monkeypatch.setattr(session_watch, "SLOW_READ", 0.1)
     seen = []
 
@@ -96,10 +99,8 @@ def test_a_lock_that_keeps_a_consumer_from_reading_its_batch_is_an_outage(
 
 
 def test_a_worker_that_waits_for_a_lock_as_it_comes_back_has_its_own_lock_again(
-    queue, make, connect, connection, log, monkeypatch
+    queue, make, connect, connection, log
 ):
-    kind = "async" if make.asynchronous else "sync"
-    monkeypatch.setattr(f"pgqpy.consumers._{kind}.consumer.LOCK_TIMEOUT", "50ms")
     running = make.start(lambda event: None, shared=True)
     eventually(lambda: "runs" in log.text)
     held = connection.execute(LOCKS).fetchall()
@@ -115,10 +116,8 @@ def test_a_worker_that_waits_for_a_lock_as_it_comes_back_has_its_own_lock_again(
 
 @pytest.mark.parametrize("settings", [{"part_size": 1}, {"part_size": 1, "shared": True}])
 def test_a_transactional_consumer_does_not_wait_for_a_lock_with_its_handlers_work_for_ever(
-    queue, make, connect, effects, log, monkeypatch, settings
+    queue, make, connect, effects, log, settings
 ):
-    kind = "async" if make.asynchronous else "sync"
-    monkeypatch.setattr(f"pgqpy.consumers._{kind}.consumer.LOCK_TIMEOUT", "50ms")
     if settings.get("shared"):
         queue.client.call(calls.share.set_consumer_mode(QUEUE, CONSUMER, "shared"))
     keeper = connect()

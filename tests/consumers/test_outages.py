@@ -279,7 +279,8 @@ def test_timeouts_of_the_role_do_not_end_long_handlers(queue, make, client):
         connection.execute("drop role hasty")
 
 
-def test_a_consumer_that_may_not_write_says_what_to_do(queue, dsn, make, log):
+def test_a_consumer_that_may_not_write_says_what_to_do(queue, dsn, make, log, monkeypatch):
+    monkeypatch.setattr(RunEnd, "timeout", 0.1)  # seconds
     make.dsn = make_conninfo(dsn, options="-c default_transaction_read_only=on")
     make.start(lambda event: None)
     eventually(lambda: "alter role … set default_transaction_read_only = off" in log.text)
