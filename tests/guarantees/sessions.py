@@ -21,6 +21,7 @@ ISOLATIONS = (RC, RR, SERIALIZABLE)
 
 
 ROTATES = {"rotation_period": "1 microsecond"}
+MORE_PAGES = 12  # an index that grows a level; a walk over dead rows or ticks costs hundreds
 HANGS = "-c statement_timeout=60s"  # a test that hangs fails
 
 
@@ -74,6 +75,11 @@ class Session:
         """Return the first column of the first row, None if there is no row."""
         row = self.connection.execute(query.encode(), args).fetchone()
         return row and row[0]
+
+    def pages(self, query: str) -> int:
+        """Return how many pages a query looks at."""
+        (plan,) = self.one(f"explain (analyze, buffers, format json) {query}")
+        return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
 
     def run(self, command: str) -> None:
         """Run a command that returns nothing."""

@@ -143,17 +143,6 @@ def test_event_whose_retry_was_cancelled_is_delivered_by_a_batch_that_has_it_aga
     assert states(db.main, event) == ["delivered"]
 
 
-def test_event_that_was_cancelled_before_its_batch_was_opened_stays_cancelled(
-    db: Database,
-) -> None:
-    db.queue()
-    event, _ = db.main.insert("a"), db.main.insert("b")
-    db.main.tick()
-    assert states(db.main, event) == ["cancelled"]
-    assert db.main.data(db.main.next()) == ["b"]
-    assert states(db.main, event) == ["cancelled"]
-
-
 def test_copy_that_a_seek_has_dropped_is_in_no_open_batch(db: Database) -> None:
     event, main, batch = open_retried(db, "plain")
     main.finish(batch)

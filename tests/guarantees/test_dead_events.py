@@ -185,10 +185,7 @@ def test_step_reads_its_own_dead_events_and_no_others(db: Database) -> None:
         f"get_dead_event_counts('q', 'c', i_after => {first - 1})",
         f"get_dead_events('q', 'c', i_type => 'none', i_after => {first - 1})",
     ):
-        looks = f"explain (analyze, buffers, format json) select * from pgq.{call}"
-        main.all(f"select * from pgq.{call}")
-        (plan,) = main.one(looks)
-        assert plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"] < 200
+        assert [main.pages(f"select * from pgq.{call}") for _ in range(2)][1] < 200
 
 
 RETRY = """

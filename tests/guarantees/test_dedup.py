@@ -23,13 +23,6 @@ def test_repeated_call_returns_the_first_event_and_inserts_nothing(db: Database)
     assert once(db.main, "d") == (first, False), "the key outlives the batch"
 
 
-def test_key_is_of_its_queue(db: Database) -> None:
-    db.queue()
-    db.queue("other")
-    once(db.main, "a")
-    assert read(db.main.one(ONCE.replace("'q'", "'other'"), "k", "b"))[1]
-
-
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_of_many_calls_at_once_one_inserts(db: Database, isolation: str) -> None:
     db.queue()

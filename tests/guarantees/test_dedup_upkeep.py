@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from tests.guarantees.dedup import CLEAN, EXPIRE, ONCE, keys, once, read
 from tests.guarantees.delayed import move
-from tests.guarantees.sessions import RR, Database, refused
+from tests.guarantees.sessions import MORE_PAGES, RR, Database, refused
 from tests.guarantees.stages import open_stage
 from tests.guarantees.test_faults_drop import DROP
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
-    from tests.guarantees.sessions import Database, Session
+    from tests.guarantees.sessions import Database
 
 
 MANY = """
@@ -20,7 +20,6 @@ MANY = """
     select 1, n::text, clock_timestamp() - interval '1 h' + n * interval '1 us', n
       from generate_series(1, {}) n
 """
-MORE_PAGES = 12  # an index that grows a level; a walk over dead rows costs hundreds
 
 
 def test_stage_takes_no_key_in_either_order(db: Database) -> None:
@@ -115,16 +114,11 @@ def test_expired_keys_are_deleted_in_bounded_calls(db: Database) -> None:
     assert keys(db.main) == ["kept"]
 
 
-def _pages(session: Session, call: str) -> int:
-    (plan,) = session.one(f"explain (analyze, buffers, format json) {call}")
-    return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
-
-
 def test_round_never_walks_over_what_it_has_deleted_while_xmin_is_held(db: Database) -> None:
     db.queue()
     db.open().begin(RR)
     db.main.run(MANY.format(6500))
-    pages = [_pages(db.main, CLEAN) for _ in range(3)]
+    pages = [db.main.pages(CLEAN) for _ in range(3)]
     assert pages[2] <= pages[1] + MORE_PAGES
     assert len(keys(db.main)) == 500
 
@@ -134,14 +128,14 @@ def test_lookup_reads_no_more_pages_beside_a_million_dead_keys(db: Database) -> 
     once(db.main, "a")
     call = "select pgq.insert_event_once('q', 'k', '1 h', 't', 'd')"
     db.main.one(call)
-    before = _pages(db.main, call)
+    before = db.main.pages(call)
     db.open().begin(RR)
     db.main.run(MANY.format(20_000))
     while db.main.one(CLEAN):
         pass
     assert keys(db.main) == ["k"]
-    assert _pages(db.main, call) <= before + MORE_PAGES
-    new = _pages(db.main, call.replace("'k'", "'9999'"))
+    assert db.main.pages(call) <= before + MORE_PAGES
+    new = db.main.pages(call.replace("'k'", "'9999'"))
     assert new <= 10 * MORE_PAGES
 
 

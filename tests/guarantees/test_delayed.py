@@ -18,7 +18,7 @@ from tests.guarantees.delayed import (
     soon,
     wait_until,
 )
-from tests.guarantees.sessions import RR, Database, refused
+from tests.guarantees.sessions import MORE_PAGES, RR, Database, refused
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 WAITING = "select count(*) from pgq.delayed_event"
-MORE_PAGES = 12  # an index that grows a level; a walk over dead rows costs hundreds
 SEEN = "'pgq.due_seen_' || pg_relation_filenode('pgq.delayed_event')"
 AN_HOUR_LATER = f"""
     select set_config({SEEN}, regexp_replace(seen, '^[^|]*', (now() + interval '1 hour')::text),
@@ -165,9 +164,7 @@ def test_queue_that_cannot_take_its_events_makes_no_look_of_others_longer(db: Da
 def _pages(db: Database) -> int:
     """Return how many pages a look reads that finds nothing."""
     db.main.one(MOVE)
-    left_out = "select * from pgq.move_delayed_events('{q}')"
-    (plan,) = db.main.one(f"explain (analyze, buffers, format json) {left_out}")
-    return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
+    return db.main.pages("select * from pgq.move_delayed_events('{q}')")
 
 
 def test_look_reads_no_more_pages_after_many_events_while_xmin_is_held(db: Database) -> None:
@@ -190,34 +187,6 @@ def test_limit_of_a_move_holds_with_outdated_statistics(db: Database) -> None:
     db.main.run("analyze pgq.delayed_event")
     delay_until_due(db.main, *map(str, range(3000)))
     assert [db.main.one(MOVE) for _ in range(3)] == [2000, 1000, 0]
-
-
-def test_event_that_was_locked_comes_later_and_delays_no_other(db: Database) -> None:
-    db.queue()
-    delay_until_due(db.main, "a", "b")
-    other = db.open()
-    other.begin()
-    other.one("delete from pgq.delayed_event where ev_data = 'a' returning 1")
-    assert come(db) == ["b"]
-    other.rollback()
-    assert come(db) == ["a"]
-
-
-def test_look_that_rolls_back_saw_nothing(db: Database) -> None:
-    db.queue()
-    delay_until_due(db.main, "a")
-    db.main.begin()
-    assert (db.main.one(MOVE), db.main.one(MOVE)) == (1, 0)
-    db.main.rollback()
-    assert come(db) == ["a"]
-
-
-def test_event_inserted_after_the_clock_was_stepped_back_comes(db: Database) -> None:
-    db.queue()
-    move(db.main)
-    db.main.one(AN_HOUR_LATER)
-    delay_until_due(db.main, "a")
-    assert come(db) == ["a"]
 
 
 def test_moved_events_count_in_estimates(db: Database) -> None:
@@ -372,15 +341,3 @@ def test_copy_without_its_sequences_gives_no_id_twice(db: Database) -> None:
     assert db.main.insert("after") > waiting
     wait_until(db.main, time)
     assert sorted(come(db)) == ["a", "after"]
-
-
-def test_filter_decides_when_the_event_is_due(db: Database) -> None:
-    db.queue(consumers=("c", "eu"))
-    db.main.one("""select pgq.set_consumer_filter('q', 'eu', '{"extra1": ["eu"]}')""")
-    time = soon(db.main)
-    for data, extra in (("a", "eu"), ("b", "us")):
-        db.main.one("select pgq.insert_event_at('q', %s, 't', %s, %s)", time, data, extra)
-    wait_until(db.main, time)
-    move(db.main)
-    db.main.tick()
-    assert (db.main.drain("eu"), db.main.drain("c")) == (["a"], ["a", "b"])

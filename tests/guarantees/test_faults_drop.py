@@ -43,17 +43,6 @@ def _expect_nothing_left(db: Database) -> None:
     assert db.main.one(ROWS) == 0
 
 
-def test_drop_leaves_nothing_behind(db: Database) -> None:
-    db.queue()
-    db.main.insert("a")
-    db.main.tick()
-    batch = db.main.next()
-    db.main.one("select pgq.batch_retry(%s, 0)", batch)
-    assert len(_leftovers(db.main)) > 8
-    assert db.main.one(DROP) == 1
-    _expect_nothing_left(db)
-
-
 def test_drop_waits_for_the_consumer_in_the_middle_of_a_batch(db: Database) -> None:
     db.queue()
     db.main.insert("a")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.guarantees.sessions import RR, SERIALIZABLE, refused
+from tests.guarantees.sessions import RR, refused
 from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
@@ -223,14 +223,13 @@ def _delivered(db: Database, queue: str) -> bool:
     return "on" in db.main.drain(queue=queue)
 
 
-@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
-def test_older_snapshot_finishes_no_batch_behind_a_repair(db: Database, isolation: str) -> None:
+def test_older_snapshot_finishes_no_batch_behind_a_repair(db: Database) -> None:
     db.queue()
     db.main.insert("a")
     db.main.tick()
     batch = db.main.next()
     old = db.open()
-    old.begin(isolation)
+    old.begin(RR)
     assert db.main.one("select pgq.repair_queue('q')") == 1
     with refused("40001"):
         old.finish(batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -148,11 +149,21 @@ def _with_a_dead_event(db: Database) -> int:
     return batch
 
 
-@pytest.mark.parametrize("whole", WHOLE.values(), ids=WHOLE.keys())
-@pytest.mark.parametrize(("first", "then"), PAIRS)
+CASES = [*((*pair, "drop") for pair in PAIRS), *((*pair, "repair") for pair in PAIRS[::3])]
+
+
 def test_transaction_that_holds_a_part_gets_the_rest(
-    db: Database, first: str, then: str, whole: str
+    db: Database, subtests: pytest.Subtests
 ) -> None:
+    for first, then, whole in CASES:
+        with subtests.test(first=first, then=then, whole=whole):
+            _expect_the_rest_beside(db, first, then, WHOLE[whole])
+        for queue in ("q", "r", "s"):
+            with suppress(psycopg.Error):
+                db.main.one("select pgq.drop_queue(%s, true)", queue)
+
+
+def _expect_the_rest_beside(db: Database, first: str, then: str, whole: str) -> None:
     batch = _with_a_dead_event(db)
     user, admin = db.open(), db.open()
     user.begin()

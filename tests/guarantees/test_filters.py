@@ -98,12 +98,6 @@ def test_after_half_a_million_events_a_batch_ends_the_call(db: Database) -> None
     assert db.main.one(SLOWEST) == db.main.one(LAST)
 
 
-def test_without_a_filter_no_tick_is_skipped(db: Database) -> None:
-    filtered(db, "b1 a1")
-    assert choose(db.main) == 1
-    assert list(db.main.batches()) == [["b1"], ["a1"]]
-
-
 def test_limits_hold_for_the_events_of_the_queue(db: Database) -> None:
     filtered(db, "b1 b2 b3 b4 a1 b5 b6")
     limited = "select prev_tick_id, cur_tick_id from pgq.next_batch_custom('q', 'c', %s, %s, null)"

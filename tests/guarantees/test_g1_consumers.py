@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from tests.guarantees.sessions import RC
 from tests.support.gates import wait_until_blocked
-from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Session
@@ -196,18 +195,3 @@ def test_two_maint_retry_events_at_once_share_the_events(db: Database) -> None:
     assert (moved, moved_meanwhile) == (300, 0)
     assert other.one("select pgq.maint_retry_events()") == 0
     assert len(db.main.deliver()) == 300
-
-
-def test_retry_maintenance_that_is_killed_loses_and_doubles_nothing(db: Database) -> None:
-    db.queue()
-    db.main.insert("again")
-    db.main.tick()
-    batch = db.main.next()
-    db.main.one("select pgq.batch_retry(%s, 0)", batch)
-    db.main.finish(batch)
-    victim = db.open()
-    victim.begin()
-    assert victim.one("select pgq.maint_retry_events()") == 1
-    db.main.one("select pg_terminate_backend(%s)", victim.pid)
-    eventually(lambda: db.main.one("select pgq.maint_retry_events()") == 1)
-    assert db.main.deliver() == ["again"]

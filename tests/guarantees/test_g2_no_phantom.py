@@ -71,29 +71,6 @@ def test_prepared_transaction_rolled_back_leaves_nothing(db: Database) -> None:
     assert db.main.deliver() == []
 
 
-def test_uncommitted_events_are_not_delivered(db: Database) -> None:
-    db.queue()
-    producer = db.open()
-    producer.begin()
-    producer.insert("not yet")
-    assert db.main.deliver() == []
-    producer.commit()
-    assert db.main.drain() == []  # committed after the last tick
-    assert db.main.deliver() == ["not yet"]
-
-
-def test_batch_stays_the_same_when_somebody_commits_after_its_tick(db: Database) -> None:
-    db.queue()
-    producer = db.open()
-    producer.begin()
-    producer.insert("late")
-    db.main.insert("early")
-    db.main.tick()
-    batch = db.main.next()
-    producer.commit()
-    assert db.main.data(batch) == ["early"]
-
-
 def test_killed_producer_leaves_nothing(db: Database) -> None:
     db.queue()
     producer = db.open()

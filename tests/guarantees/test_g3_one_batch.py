@@ -13,7 +13,6 @@ from tests.support.gates import wait_until_blocked
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Session
 
-TICKERS = pytest.mark.parametrize("tickers", [2, 8])
 NEXT = "select pgq.next_batch('q', 'c')"
 # Each takes a lock, and then has to see what its last holder committed.
 NEED_READ_COMMITTED = """
@@ -82,13 +81,12 @@ def test_batch_that_was_opened_and_rolled_back_is_given_to_the_next(db: Database
     assert other.data(asked.result(timeout=30)) == ["a"]
 
 
-@TICKERS
-def test_tickers_at_once_make_ticks_that_contain_each_other(db: Database, tickers: int) -> None:
+def test_tickers_at_once_make_ticks_that_contain_each_other(db: Database) -> None:
     db.queue()
-    sessions = [db.open() for _ in range(tickers)]
+    sessions = [db.open() for _ in range(5)]
     producers = [db.open() for _ in range(3)]
     committed: list[str] = []
-    for turn in range(30):
+    for turn in range(15):
         producer = producers[turn % len(producers)]
         data = _produce(producer, turn, committed)
         _tick_at_once(db, sessions)
@@ -193,19 +191,6 @@ def test_ids_of_ticks_and_batches_go_up(db: Database) -> None:
         seen.append((batch, *ticks[0]))
         db.main.finish(batch)
     assert all(a[0] < b[0] and a[2] == b[1] for a, b in itertools.pairwise(seen))
-
-
-def test_batch_of_merged_ticks_holds_each_event_once(db: Database) -> None:
-    db.queue()
-    for number in range(6):
-        db.main.insert(str(number))
-        db.main.tick()
-    query = "select batch_id from pgq.next_batch_custom('q', 'c', null, 4, null)"
-    batch = db.main.one(query)
-    assert db.main.data(batch) == [str(number) for number in range(6)]
-    assert db.main.one(query) == batch
-    db.main.finish(batch)
-    assert db.main.deliver() == []
 
 
 def test_retried_event_comes_again_to_its_consumer_only(db: Database) -> None:

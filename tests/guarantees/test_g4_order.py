@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tests.guarantees.sessions import RR
@@ -59,11 +58,3 @@ def test_transaction_that_overlaps_a_tick_comes_after_those_before_it(db: Databa
     db.main.tick()
     batches = list(db.main.batches())
     assert batches == [["before"], ["between"], ["slow", "after"]]
-
-
-def test_ids_of_a_transaction_go_up(db: Database) -> None:
-    db.queue()
-    query = "select pgq.insert_events('q', %s::text[], %s::text[])"
-    ids = [row[0] for row in db.main.all(query, ["t"] * 50, list(map(str, range(50))))]
-    assert all(a < b for a, b in pairwise(ids))
-    assert db.main.deliver() == list(map(str, range(50)))

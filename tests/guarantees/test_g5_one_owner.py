@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.guarantees.sessions import ISOLATIONS, RC, RR, SERIALIZABLE, refused
+from tests.guarantees.sessions import ISOLATIONS, RC, RR, refused
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.guarantees.sessions import Database, Row, Session
-
-OLD_SNAPSHOTS = pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
 
 
 def _finished(session: Session, batch: int) -> None:
@@ -98,26 +96,18 @@ def test_lost_batch_is_neither_read_nor_are_its_events_set_aside(
     assert _left_over(db.main) == 0
 
 
-def test_finish_that_waited_for_another_finish_fails(db: Database) -> None:
+@pytest.mark.parametrize(("end", "finished"), [("commit", 0), ("rollback", 1)])
+def test_finish_that_waited_for_another_finish_fails_if_that_commits(
+    db: Database, end: str, finished: int
+) -> None:
     batch, _ = _open_batch(db)
     one, other = db.open(), db.open()
     one.begin()
     assert one.finish(batch) == 1
     finish = other.later("select pgq.finish_batch(%s)", batch)
     wait_until_blocked(db.main.connection, other.pid)
-    one.commit()
-    assert finish.result(timeout=30) == 0
-
-
-def test_finish_after_a_finish_that_rolled_back_succeeds(db: Database) -> None:
-    batch, _ = _open_batch(db)
-    one, other = db.open(), db.open()
-    one.begin()
-    one.finish(batch)
-    finish = other.later("select pgq.finish_batch(%s)", batch)
-    wait_until_blocked(db.main.connection, other.pid)
-    one.rollback()
-    assert finish.result(timeout=30) == 1
+    one.run(end)
+    assert finish.result(timeout=30) == finished
 
 
 @SETTING_ASIDE
@@ -135,26 +125,20 @@ def test_setting_aside_that_waited_for_a_finish_fails(db: Database, call: str) -
     assert _left_over(db.main) == 0
 
 
-@OLD_SNAPSHOTS
-def test_finish_with_an_old_snapshot_of_a_finished_batch_fails(
-    db: Database, isolation: str
-) -> None:
+def test_finish_with_an_old_snapshot_of_a_finished_batch_fails(db: Database) -> None:
     batch, _ = _open_batch(db)
     loser = db.open()
-    loser.begin(isolation)
+    loser.begin(RR)
     assert db.main.finish(batch) == 1
     with refused("40001"):
         loser.finish(batch)
 
 
-@OLD_SNAPSHOTS
-def test_setting_aside_with_an_old_snapshot_of_a_finished_batch_fails(
-    db: Database, isolation: str
-) -> None:
+def test_setting_aside_with_an_old_snapshot_of_a_finished_batch_fails(db: Database) -> None:
     batch, event = _open_batch(db)
     losers = {name: db.open() for name in SET_ASIDE}
     for loser in losers.values():
-        loser.begin(isolation)
+        loser.begin(RR)
     assert db.main.finish(batch) == 1
     for name, loser in losers.items():
         with refused("40001"):
@@ -163,13 +147,10 @@ def test_setting_aside_with_an_old_snapshot_of_a_finished_batch_fails(
     assert _left_over(db.main) == 0
 
 
-@OLD_SNAPSHOTS
-def test_old_snapshot_from_before_maint_positions_finishes_nothing(
-    db: Database, isolation: str
-) -> None:
+def test_old_snapshot_from_before_maint_positions_finishes_nothing(db: Database) -> None:
     batch, _ = _open_batch(db)
     loser = db.open()
-    loser.begin(isolation)
+    loser.begin(RR)
     assert db.main.finish(batch) == 1
     db.main.deliver()
     db.main.deliver()

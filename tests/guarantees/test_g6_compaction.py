@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.guarantees.sessions import RR, SERIALIZABLE, Session, refused
+from tests.guarantees.sessions import RR, Session, refused
 from tests.support.gates import BLOCKED_SQL, wait_until_blocked
 from tests.support.waiting import eventually
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
 COMPACTIONS = pytest.mark.parametrize("compact", ["compact_positions", "compact_ticks"])
-OLD_SNAPSHOTS = pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
 
 # Calls beside the open batch 1, which goes from tick 1 to tick 2; the last tick is 5.
 EVENT = "select ev_id, ev_txid from pgq.get_batch_events(1)"
@@ -97,14 +96,13 @@ def answers_after_waiting(db: Database, compact: str, call: str) -> None:
 
 
 @COMPACTIONS
-@OLD_SNAPSHOTS
 def test_snapshot_from_before_a_compaction_is_told_to_call_again(
-    db: Database, subtests: pytest.Subtests, compact: str, isolation: str
+    db: Database, subtests: pytest.Subtests, compact: str
 ) -> None:
     leave_a_batch_open(db)
     for call in ANSWERS:
         with subtests.test(call=call):
-            refused_once(db, compact, isolation, call)
+            refused_once(db, compact, RR, call)
 
 
 def refused_once(db: Database, compact: str, isolation: str, call: str) -> None:
@@ -121,15 +119,12 @@ def refused_once(db: Database, compact: str, isolation: str, call: str) -> None:
         late.rollback()
 
 
-@OLD_SNAPSHOTS
-def test_batch_that_is_not_open_is_said_not_to_be_after_a_compaction(
-    db: Database, isolation: str
-) -> None:
+def test_batch_that_is_not_open_is_said_not_to_be_after_a_compaction(db: Database) -> None:
     leave_a_batch_open(db)
     assert db.main.finish(1) == 1
     db.main.one("select pgq.compact_positions()")
     late = db.open()
-    late.begin(isolation)
+    late.begin(RR)
     assert late.finish(1) == 0
     with refused("PQ003"):
         late.events(1)
@@ -168,11 +163,10 @@ def test_compaction_that_waited_for_a_worker_keeps_what_it_did(db: Database, com
 
 
 @COMPACTIONS
-@OLD_SNAPSHOTS
-def test_compaction_needs_read_committed(db: Database, compact: str, isolation: str) -> None:
+def test_compaction_needs_read_committed(db: Database, compact: str) -> None:
     leave_a_batch_open(db)
     keeper = db.open()
-    keeper.begin(isolation)
+    keeper.begin(RR)
     with refused("PQ013"):
         keeper.one(f"select pgq.{compact}()")
 
@@ -265,14 +259,9 @@ def test_deleted_ticks_are_walked_over_only_once(db: Database) -> None:
     while db.main.one("select pgq.maint_ticks('q')"):
         pass
     assert _ticks(db.main) == [last]
-    pages = [_pages(db.main, "pgq.maint_ticks('q')") for _ in range(3)]
+    pages = [db.main.pages("select pgq.maint_ticks('q')") for _ in range(3)]
     assert pages[0] > 100
     assert pages[2] < 50
-
-
-def _pages(session: Session, call: str) -> int:
-    (plan,) = session.one(f"explain (analyze, buffers, format json) select {call}")
-    return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
 
 
 SIZE = "select pg_relation_size('pgq.position') + pg_relation_size('pgq.tick_recent')"

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.guarantees.sessions import RR
+from tests.guarantees.sessions import MORE_PAGES, RR
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from tests.guarantees.sessions import Database, Session
-
-# An index that grows a level costs a call a page or two; one that is walked costs hundreds.
-MORE_PAGES = 12
 
 # Rows of a table that were never updated or deleted lie without a gap from the first of each page.
 GAPS = """
@@ -138,41 +135,34 @@ def _cycles(session: Session, count: int) -> None:
         end $$""")
 
 
-def _pages(session: Session, call: str) -> int:
-    """Return how many pages a call looks at."""
-    (plan,) = session.one(f"explain (analyze, buffers, format json) select {call}")
-    return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
-
-
 def _costs(session: Session) -> dict[str, int]:
     """Return how many pages each step of a cycle looks at."""
     for _ in range(3):  # functions planned, catalogues cached
         _cycles(session, 7)
-    costs = {"insert": _pages(session, "pgq.insert_event('q', 't', 'x')")}
-    costs["tick"] = _pages(session, "pgq.tick_queue('q')")
-    costs["next_batch"] = _pages(session, "pgq.next_batch('q', 'c')")
+    costs = {"insert": session.pages("select pgq.insert_event('q', 't', 'x')")}
+    costs["tick"] = session.pages("select pgq.tick_queue('q')")
+    costs["next_batch"] = session.pages("select pgq.next_batch('q', 'c')")
     while (batch := session.next()) is not None:
-        costs["get"] = _pages(session, f"count(*) from pgq.get_batch_events({batch})")
-        costs["finish_batch"] = _pages(session, f"pgq.finish_batch({batch})")
-    costs["look in vain"] = _pages(session, "pgq.next_batch('q', 'c')")
+        costs["get"] = session.pages(f"select count(*) from pgq.get_batch_events({batch})")
+        costs["finish_batch"] = session.pages(f"select pgq.finish_batch({batch})")
+    costs["look in vain"] = session.pages("select pgq.next_batch('q', 'c')")
     return costs
 
 
-def test_calls_look_at_no_more_pages_after_many_cycles(held: Database) -> None:
+def test_calls_look_at_no_more_pages_and_tables_hold_no_dead_rows_after_many_cycles(
+    held: Database,
+) -> None:
     before = _costs(held.main)
     _cycles(held.main, 800)
     after = _costs(held.main)
     assert {step: cost for step, cost in after.items() if cost > before[step] + MORE_PAGES} == {}
-
-
-def test_event_tables_hold_no_dead_rows(held: Database) -> None:
-    _cycles(held.main, 250)
+    assert held.main.one("select count(*) from pgq.tick") < 350
     tables = [
         row[0] for row in held.main.all(f"select leaf.inhrelid::regclass::text {EVENT_TABLES}")
     ]
     assert sum(held.main.one(f"select count(*) from {table}") for table in tables) > 0
     gaps = {table: held.main.one(GAPS.format(table)) for table in tables}
-    assert set(gaps.values()) == {0}
+    assert set(gaps.values()) == {0}, "no dead rows"
 
 
 def test_backlog_of_a_slow_consumer_makes_no_call_dearer(held: Database) -> None:
@@ -191,12 +181,6 @@ def test_rotation_goes_on_while_xmin_is_held(held: Database) -> None:
         _cycles(held.main, 300)
         sizes.append(held.main.one(query))
     assert sizes[2] <= sizes[0]
-
-
-def test_ticks_and_positions_stay_few_while_xmin_is_held(held: Database) -> None:
-    _cycles(held.main, 600)
-    assert held.main.one("select count(*) from pgq.tick") < 350
-    assert held.main.one("select count(*) from pgq.position") == 1
 
 
 def test_open_producer_does_not_make_batches_read_more(db: Database) -> None:

@@ -112,16 +112,6 @@ def test_dump_that_has_locked_the_mark_puts_a_rotation_off_and_is_named(db: Data
     assert db.main.rotate() == 0
 
 
-def test_rotation_gives_way_to_a_session_that_has_its_table(db: Database) -> None:
-    db.queue()
-    other = db.open()
-    other.begin()
-    other.run("lock table pgq.event_1_1 in access exclusive mode")
-    assert db.main.rotate() == 0
-    other.rollback()
-    assert db.main.rotate() == 1
-
-
 def test_upgrade_that_has_locked_the_mark_puts_a_rotation_off(db: Database) -> None:
     late_dump(db)[0].rollback()
     rotate_twice(db)
@@ -234,10 +224,3 @@ def test_upgrade_waits_for_no_dump(db: Database) -> None:
     lock_all(dump, [table for table in listed if table.startswith("truncation_")])
     db.main.run("set lock_timeout = '20s'")
     install(db.main.connection)
-
-
-def test_no_publication_holds_the_mark(db: Database) -> None:
-    db.main.run("create publication everything for all tables")
-    published = {row[0] for row in db.main.all("select tablename from pg_publication_tables")}
-    assert "tick" in published
-    assert not [name for name in published if name.startswith("truncation_")]

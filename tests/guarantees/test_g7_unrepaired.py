@@ -127,17 +127,6 @@ def test_backlog_of_a_restored_dump_is_not_skipped_until_repaired(
     _expect_each_once_after_the_repair(db, "a", "b")
 
 
-def test_part_of_a_batch_that_is_left_comes_once_after_the_repair(db: Database) -> None:
-    _story(db)
-    batch = db.main.next("behind")
-    first = db.main.events(batch)[0]
-    assert db.main.one("select pgq.finish_part(%s, %s)", batch, first.id) == 1
-    larger(db)
-    with refused("PQ012"):
-        db.main.data(batch)
-    _expect_each_once_after_the_repair(db, "b")
-
-
 def test_backlog_whose_own_ticks_are_reached_is_not_read_before_the_last_one_is(
     db: Database,
 ) -> None:
@@ -167,19 +156,6 @@ def test_rotation_truncates_nothing_of_a_restored_queue(db: Database, restore: A
         db.main.rotate("sound")  # goes on
     assert db.main.one("select queue_cur_table from pgq.queue where queue_name = 'sound'") == 1
     _expect_each_once_after_the_repair(db)
-
-
-def test_retried_events_of_a_restored_queue_wait_for_the_repair(db: Database) -> None:
-    _story(db)
-    batch = db.main.next("behind")
-    assert db.main.one("select pgq.batch_retry(%s, 0)", batch) == 2
-    assert db.main.finish(batch) == 1
-    reach(db)
-    assert db.main.one("select pgq.maint_retry_events()") == 0
-    db.main.one(REPAIR)
-    assert db.main.one("select pgq.maint_retry_events()") == 2
-    db.main.tick()
-    assert sorted(db.main.drain("behind")) == ["a", "b", "since"]
 
 
 def test_consumer_that_registers_before_the_repair_changes_no_tick(db: Database) -> None:

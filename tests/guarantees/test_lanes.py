@@ -9,7 +9,6 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from tests.guarantees.lanes import (
-    INSERT,
     LANES,
     REGISTER,
     SET,
@@ -68,30 +67,6 @@ def test_events_without_a_key_are_spread(db: Database) -> None:
         run.finish(batch)
     assert sum(sizes) == 40
     assert len(sizes) == 4
-
-
-def test_change_of_the_number_keeps_the_order(db: Database) -> None:
-    one, other = runs(db)
-    insert(db.main, 1)
-    db.main.tick()
-    found = []
-    batch = one.take()
-    insert(db.main, 2)
-    db.main.tick()
-    assert db.main.one(SET, 3, "extra1") == 1
-    found += other.drain()
-    assert other.take() is None
-    with refused("PQ021"):
-        db.main.one(SET, 5, "extra1")
-    found += one.events(batch)
-    one.finish(batch)
-    found += other.drain()
-    assert in_order(found)
-    assert len(found) == 40
-    db.main.one(INSERT, "003", "key 1")
-    db.main.tick()
-    assert one.drain() == [("key 1", "003")]
-    assert db.main.one("select count(*) from pgq.registration where sub_mode = 'lane'") == 3
 
 
 FILTER = "select pgq.set_consumer_filter('q', 'c', %s::jsonb)"

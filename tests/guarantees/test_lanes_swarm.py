@@ -17,7 +17,7 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
-ROUNDS = 30
+ROUNDS = 15
 DEATHS = 5  # one batch of so many kills its run, the first one does
 
 

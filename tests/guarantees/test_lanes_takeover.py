@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guarantees.lanes import CAREFUL, Run, held_look, in_order, insert, runs
-from tests.guarantees.sessions import RR, SERIALIZABLE, refused
 from tests.guarantees.workers import AWAY, ENDED
 
 if TYPE_CHECKING:
@@ -35,35 +34,6 @@ def test_batch_of_a_dead_run_goes_on_with_what_is_open_of_it(db: Database) -> No
     assert other.events(taken) == [found[1], *found[3:]]
     assert other.finish(taken) == 1
     assert [one.take(), other.take()] == [None, None]
-
-
-def test_late_finish_of_a_dead_run_changes_nothing(db: Database) -> None:
-    one, other = one_lane(db)
-    batch = one.take()
-    event = one.session.events(batch)[0]
-    one.die()
-    taken = other.take()
-    assert one.finish(batch) == 0
-    assert one.session.one("select pgq.finish_part(%s, %s)", batch, event.id) == 0
-    assert one.session.one("select pgq.touch_batch(%s)", batch) == 0
-    with refused("PQ003"):
-        one.session.one("select pgq.event_retry(%s, %s, 0)", batch, event.id)
-    with refused("PQ003"):
-        one.events(batch)
-    assert len(other.events(taken)) == 20
-
-
-@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
-def test_late_finish_with_an_old_snapshot_is_refused(db: Database, isolation: str) -> None:
-    one, other = one_lane(db)
-    batch = one.take()
-    one.die()
-    one.session.begin(isolation)
-    taken = other.take()
-    with refused("40001"):
-        one.finish(batch)
-    one.session.rollback()
-    assert other.finish(taken) == 1
 
 
 @pytest.mark.parametrize(

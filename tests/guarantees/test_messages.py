@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guarantees.receivers import add, data, done, drain, end, filled, receive
-from tests.guarantees.sessions import RR, SERIALIZABLE, refused
+from tests.guarantees.sessions import RR, refused
 from tests.guarantees.workers import SLOWEST
 from tests.support.gates import wait_until_blocked
 
@@ -90,12 +90,11 @@ def test_extended_lease_is_not_taken(db: Database) -> None:
     assert receive(db.open()) == []
 
 
-@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
-def test_late_receiver_with_an_old_snapshot_changes_nothing(db: Database, isolation: str) -> None:
+def test_late_receiver_with_an_old_snapshot_changes_nothing(db: Database) -> None:
     filled(db, "ab")
     one, other = db.open(), db.open()
     leased = receive(one)
-    one.begin(isolation)
+    one.begin(RR)
     end(db, leased)
     taken = receive(other)
     with refused("40001"):
@@ -203,55 +202,12 @@ def test_leases_outlive_compaction_and_repair(db: Database) -> None:
     assert sorted(drain(one)) == ["a", "c", "d"]
 
 
-def test_retried_and_dead_events_belong_to_the_consumer(db: Database) -> None:
-    filled(db, "abc")
-    a, b, _ = leased = receive(db.main)
-    retry = "select pgq.event_retry(%s, array[%s], array[%s], '{0}')"
-    dead = "select pgq.event_dead(%s, array[%s], array[%s], '{why}')"
-    assert db.main.one(retry, a.batch, a.id, a.txid) == 1
-    assert db.main.one(dead, b.batch, b.id, b.txid) == 1
-    assert done(db.main, *leased) == 1
-    with refused("PQ003"):
-        db.main.one(retry, a.batch, a.id, a.txid)
-    assert db.main.one("select pgq.maint_retry_events()") == 1
-    db.main.tick()
-    again = receive(db.main)
-    assert [(each.data, each.attempt) for each in again] == [("a", 2)]
-    assert done(db.main, *again) == 1
-    assert db.main.one("select count(*) from pgq.get_dead_events('q', 'c')") == 1
-
-
 def test_empty_ranges_are_passed_over(db: Database) -> None:
     filled(db, *[""] * 250, "a")
     assert data(receive(db.main)) == ["a"]
     for _ in range(4):
         db.main.tick()
     assert receive(db.main) == []
-
-
-def test_consumer_leaves_with_its_leases(db: Database) -> None:
-    filled(db, "abc")
-    one, other = db.open(), db.open()
-    leased = receive(one, 2)
-    one.begin()
-    assert done(one, leased[0]) == 1
-    leaving = other.later("select pgq.unregister_consumer('q', 'c')")
-    wait_until_blocked(db.main.connection, other.pid)
-    one.commit()
-    assert leaving.result(timeout=30) == 3
-    assert done(one, leased[1]) == 0
-    assert db.main.one("select count(*) from pgq.position") == 0
-    with refused("PQ002"):
-        receive(one)
-
-
-def test_consumer_that_is_moved_takes_its_leases_away(db: Database) -> None:
-    filled(db, "ab")
-    leased = receive(db.main, 1)
-    first = db.main.one("select min(tick_id) from pgq.tick")
-    assert db.main.one("select pgq.register_consumer_at('q', 'c', %s)", first) == 0
-    assert done(db.main, *leased) == 0
-    assert drain(db.main) == ["a", "b"]
 
 
 def test_leases_are_bounded_and_used_again(db: Database) -> None:

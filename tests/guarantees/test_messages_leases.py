@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guarantees.receivers import add, data, done, drain, end, filled, receive
-from tests.guarantees.sessions import RR, SERIALIZABLE, refused
+from tests.guarantees.sessions import RR, refused
 from tests.guarantees.workers import SLOWEST, Worker
 from tests.support.gates import wait_until_blocked
 
@@ -104,13 +104,12 @@ def test_subconsumer_that_is_locked_is_skipped_though_one_before_it_was_removed(
     assert workers == [("receive-1", 1), ("receive-2", None)]
 
 
-@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
-def test_extension_that_a_snapshot_does_not_see_is_kept(db: Database, isolation: str) -> None:
+def test_extension_that_a_snapshot_does_not_see_is_kept(db: Database) -> None:
     filled(db, "ab")
     one, other = db.open(), db.open()
     leased = receive(one)
     end(db, leased)
-    one.begin(isolation)
+    one.begin(RR)
     assert other.one("select pgq.touch_batch(%s, '1 hour')", leased[0].batch) == 1
     with refused("40001"):
         done(one, leased[0])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.guarantees.sessions import ISOLATIONS, RR, SERIALIZABLE, refused
+from tests.guarantees.sessions import ISOLATIONS, RR, refused
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
@@ -144,11 +144,10 @@ def test_part_of_a_lost_batch_is_not_finished(db: Database) -> None:
     assert db.main.deliver() == []
 
 
-@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
-def test_part_with_an_old_snapshot_is_refused(db: Database, isolation: str) -> None:
+def test_part_with_an_old_snapshot_is_refused(db: Database) -> None:
     batch, events = open_batch(db, *"abc")
     late = db.open()
-    late.begin(isolation)
+    late.begin(RR)
     assert finish_part(db.main, batch, events[1].id) == 1
     with refused("40001"):
         finish_part(late, batch, events[0].id)

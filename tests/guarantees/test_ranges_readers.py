@@ -8,16 +8,13 @@ import pytest
 
 from tests.guarantees.ranges import ADVANCE, PIN, data, fill, ticks
 from tests.guarantees.seek import PINS, ticked
-from tests.guarantees.sessions import RC, RR, SERIALIZABLE, refused
+from tests.guarantees.sessions import RC, RR, refused
 from tests.guarantees.stalling import DETACHED, MAINT, REATTACH, stall
 from tests.guarantees.test_retention import SET, later
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
-
-
-OLD_SNAPSHOTS = pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
 
 
 ENDS = pytest.mark.parametrize("end", ["commit", "rollback"])
@@ -57,13 +54,6 @@ def test_call_that_waited_for_another_is_refused_if_that_commits(
     else:
         with refused(state):
             waits.result(timeout=30)
-
-
-def test_advance_that_is_said_again_changes_nothing(db: Database) -> None:
-    db.queue()
-    fill(db.main, *"abc")
-    assert [db.main.one(ADVANCE, 1, 3), db.main.one(ADVANCE, 1, 3)] == [1, 0]
-    assert db.main.one("select sub_last_tick from pgq.subscription") == 3
 
 
 def _expire(db: Database) -> int:
@@ -120,17 +110,16 @@ def test_reader_that_waited_for_a_rotation_is_told_what_is_left(
             late.result(timeout=30)
 
 
-@OLD_SNAPSHOTS
-def test_snapshot_from_before_a_rotation_is_refused(db: Database, isolation: str) -> None:
+def test_snapshot_from_before_a_rotation_is_refused(db: Database) -> None:
     db.queue()
     fill(db.main, "a")
     reader = db.open()
-    reader.begin(isolation)
+    reader.begin(RR)
     _expire(db)
     with refused("40001"):
         reader.one(COUNT)
     reader.rollback()
-    reader.begin(isolation)
+    reader.begin(RR)
     with refused("PQ016"):
         reader.one(COUNT)
 

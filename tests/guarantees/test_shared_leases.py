@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.guarantees.receivers import add, data, done, end, filled, receive
-from tests.guarantees.sessions import RR, SERIALIZABLE, refused
+from tests.guarantees.sessions import RR, refused
 from tests.guarantees.workers import ENDED, Worker, workers
 from tests.support.gates import wait_until_blocked
 
@@ -105,15 +105,12 @@ def test_event_and_its_retried_copy_are_one_message(db: Database) -> None:
     assert data(receive(db.main)) == []
 
 
-@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
-def test_part_keeps_an_extension_that_its_snapshot_does_not_see(
-    db: Database, isolation: str
-) -> None:
+def test_part_keeps_an_extension_that_its_snapshot_does_not_see(db: Database) -> None:
     one, other = workers(db, "")
     add(db, "ab")
     batch = one.take(lease="1 minute")
     first, _ = one.session.events(batch)
-    one.session.begin(isolation)
+    one.session.begin(RR)
     assert other.session.one("select pgq.touch_batch(%s, '1 hour')", batch) == 1
     with refused("40001"):
         one.session.one("select pgq.finish_part(%s, %s)", batch, first.id)

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from pgqpy.install import install
-from tests.guarantees.sessions import RR, SERIALIZABLE, Database, refused
+from tests.guarantees.sessions import RR, Database, refused
 from tests.guarantees.workers import AWAY, ENDED, STEPPED_BACK, Worker, workers
 from tests.support.crash import ask, kill_backend, kill_server
 from tests.support.gates import Gate, wait_until_blocked
@@ -68,32 +68,15 @@ def test_late_worker_changes_nothing(db: Database) -> None:
     assert other.data(taken) == ["a"]
 
 
-@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
-def test_late_worker_with_an_old_snapshot_changes_nothing(db: Database, isolation: str) -> None:
+def test_late_worker_with_an_old_snapshot_changes_nothing(db: Database) -> None:
     one, other = workers(db, "a")
     batch = one.take()
-    one.session.begin(isolation)
+    one.session.begin(RR)
     taken = other.take()
     with refused("40001"):
         one.finish(batch)
     one.session.rollback()
     assert other.data(taken) == ["a"]
-
-
-def test_effect_of_a_worker_happens_once(db: Database) -> None:
-    one, other = workers(db, "a")
-    db.main.run("create table effect (data text)")
-    batch = one.take()
-    one.session.begin()
-    one.session.run("insert into effect values ('a')")
-    taken = other.take()
-    other.session.begin()
-    other.session.run("insert into effect values ('a')")
-    assert other.finish(taken) == 1
-    other.session.commit()
-    assert one.finish(batch) == 0
-    one.session.rollback()
-    assert db.main.all("select data from effect") == [("a",)]
 
 
 def test_batch_that_is_being_finished_is_not_taken_over(db: Database) -> None:

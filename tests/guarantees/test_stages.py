@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.guarantees.ranges import EVENTS, SHARE, STAGES, shared, ticks
 from tests.guarantees.sessions import refused
 from tests.guarantees.stage_play import Play
@@ -156,19 +154,6 @@ def test_stage_without_events_is_known_as_long_as_its_range_can_be_read(db: Data
     assert db.main.all("select from pgq.stage") == []
 
 
-def test_stage_opened_in_a_savepoint_that_rolled_back_is_none(db: Database) -> None:
-    db.queue()
-    db.main.begin()
-    db.main.insert("a")
-    db.main.run("savepoint s")
-    open_stage(db.main)
-    db.main.insert("undone")
-    db.main.run("rollback to s")
-    db.main.insert("b")
-    db.main.commit()
-    assert db.main.deliver() == ["a", "b"]
-
-
 def test_stage_may_be_opened_by_a_transaction_older_than_a_rotation(db: Database) -> None:
     db.queue()
     task = db.open()
@@ -196,46 +181,6 @@ def test_stage_may_be_committed_by_a_transaction_older_than_it(db: Database) -> 
     assert db.main.deliver() == []
     giver.commit()
     assert db.main.deliver() == ["beside", "a"]
-
-
-def test_stage_committed_by_its_own_transaction_is_given_by_it(db: Database) -> None:
-    db.queue()
-    db.main.begin()
-    db.main.insert("before")
-    opened = open_stage(db.main)
-    assert opened is not None
-    assert commit_stage(db.main, opened) == db.main.one("select txid_current()")
-    db.main.insert("after")
-    db.main.commit()
-    assert db.main.deliver() == ["before", "after"]
-
-
-def test_commit_that_rolled_back_is_said_again_and_done_once(db: Database) -> None:
-    db.queue()
-    opened = stage(db.main, "a")
-    db.main.begin()
-    assert commit_stage(db.main, opened) is not None
-    db.main.rollback()
-    assert db.main.deliver() == []
-    assert commit_stage(db.main, opened) is not None
-    assert commit_stage(db.main, opened) is None
-    assert db.main.deliver() == ["a"]
-    assert commit_stage(db.main, opened) is None
-    assert db.main.deliver() == []
-
-
-@pytest.mark.parametrize(("epoch", "fingerprint"), [(2, -17), (1, 17)])
-def test_repeated_epoch_with_other_events_or_before_the_last_is_refused(
-    db: Database, epoch: int, fingerprint: int
-) -> None:
-    db.queue()
-    hashed = "select pgq.commit_stage('q', 'w', %s, %s, 1, %s)"
-    for number in (1, 2):
-        assert db.main.one(hashed, number, [stage(db.main, str(number), epoch=number)], 17) == 1
-    assert db.main.one(hashed, 2, [], 17) == 0
-    with refused("PQ019"):
-        db.main.one(hashed, epoch, [], fingerprint)
-    assert db.main.deliver() == ["1", "2"]
 
 
 def test_ticker_learns_of_a_commit(db: Database) -> None:

@@ -65,18 +65,6 @@ def _story(db: Database) -> Session:
     return giver
 
 
-def test_what_was_committed_comes_once_after_a_repair_and_the_rest_never(db: Database) -> None:
-    _story(db)
-    with refused("PQ012"):
-        db.main.tick()
-    assert db.main.one(REPAIR) == 6
-    for consumer, had in (("c", 2), ("behind", 1), ("slow", 0)):
-        expected = ["plain", "first", "in progress", "last", "beside", "since the restore"][had:]
-        db.main.tick()
-        assert sorted(db.main.drain(consumer)) == sorted(expected), consumer
-    assert db.main.one("select count(*) from pgq.stage") == 0
-
-
 def test_stages_of_before_the_restore_are_lost_and_new_ones_wait_for_the_repair(
     db: Database,
 ) -> None:

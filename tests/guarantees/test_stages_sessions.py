@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tests.guarantees.sessions import RR, SERIALIZABLE, refused
+from tests.guarantees.sessions import RR, refused
 from tests.guarantees.stages import (
     DROP,
     MAINT,
@@ -202,7 +202,6 @@ RETRY = {
         array[%(txid)s]::bigint[], array[interval '0'])""",
 }
 DEAD = "select pgq.event_dead(%s, %s, %s, %s)"
-OLD_SNAPSHOTS = pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
 
 
 def _staged_batch(db: Database) -> int:
@@ -282,19 +281,16 @@ def test_staged_event_is_not_found_by_the_id_of_its_own_transaction(db: Database
         db.main.one(DEAD, batch, [ev_id], [own], ["why"])
 
 
-@OLD_SNAPSHOTS
-def test_snapshot_from_before_a_commit_reads_whole_batches_only(
-    db: Database, isolation: str
-) -> None:
+def test_snapshot_from_before_a_commit_reads_whole_batches_only(db: Database) -> None:
     db.queue()
     opened = [stage(db.main, "a", "b"), stage(db.main, "c")]
     db.main.insert("plain")
     db.main.tick()
     batch = db.main.next()
     before, middle = db.open(), db.open()
-    before.begin(isolation)
+    before.begin(RR)
     txid = commit_stage(db.main, *opened)
-    middle.begin(isolation)
+    middle.begin(RR)
     db.main.tick()
     assert before.data(batch) == middle.data(batch) == db.main.data(batch) == ["plain"]
     assert db.main.finish(batch) == 1
@@ -304,24 +300,23 @@ def test_snapshot_from_before_a_commit_reads_whole_batches_only(
             session.one(READ, batch)
         session.rollback()
     after = db.open()
-    after.begin(isolation)
+    after.begin(RR)
     assert db.main.rotate() == 1
     db.main.one("select pgq.maint_stages()")
     with refused("40001"):  # a table was truncated after its snapshot
         after.all(READ, batch)
     after.rollback()
-    after.begin(isolation)
+    after.begin(RR)
     expected = [(txid, data) for data in ("a", "b", "c")]
     assert [event[1:] for event in after.all(READ, batch)] == expected
     assert [event[1:] for event in read(db.main, batch)] == expected
 
 
-@OLD_SNAPSHOTS
-def test_commit_with_an_old_snapshot_is_done_once(db: Database, isolation: str) -> None:
+def test_commit_with_an_old_snapshot_is_done_once(db: Database) -> None:
     db.queue()
     opened = stage(db.main, "a")
     old = db.open()
-    old.begin(isolation)
+    old.begin(RR)
     assert commit_stage(db.main, opened) is not None
     with refused("40001"):
         commit_stage(old, opened)
