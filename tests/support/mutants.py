@@ -202,8 +202,8 @@ class Relevance:
         self.count = Counter(word for words in self.tests.values() for word in words)
 
     def order(self, tests: list[Any], mutant: dict[str, Any], kills: Counter[str]) -> list[Any]:
-        """Return the tests: first those that have killed, then by their words."""
-        text = f"{mutant['file']} {mutant['name']}"
+        """Return the tests: first those that have killed most, then by their words."""
+        text = f"{mutant['file']} {mutant['name']} {_what_follows(mutant)}"
         for function in re.findall(r"pgq\.(\w+)\(", text):  # what it raises is looked for
             for file in (ROOT / "schema" / "functions").rglob(f"{function}.sql"):
                 text += " ".join(re.findall(r"\bPQ\d+", file.read_text()))
@@ -214,7 +214,16 @@ class Relevance:
         def weight(test: str) -> float:
             return sum(1 / self.count[word] for word in words & self.tests[test])
 
-        return sorted(tests, key=lambda each: (-kills[each[0]], -weight(each[0])))
+        killers = {test for test, _ in kills.most_common(5)}
+        return sorted(tests, key=lambda each: (each[0] not in killers, -weight(each[0])))
+
+
+def _what_follows(mutant: dict[str, Any]) -> str:
+    """Return the lines after the change: what a condition decides about."""
+    lines = (ROOT / "schema" / "functions" / mutant["file"]).read_text().splitlines()
+    pairs = enumerate(zip(lines, mutant["sql"].splitlines(), strict=False))
+    first = next((number for number, (old, new) in pairs if old != new), 0)
+    return "\n".join(lines[first : first + 4])
 
 
 def _words(text: str) -> set[str]:
