@@ -358,5 +358,5 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/info/upgrade_schema.sql
 
 \ir setup/grants.sql
-\ir setup/plans.sql
+\ir setup/settings.sql
 commit;

@@ -66,7 +66,7 @@ def select_at_most(limit: int) -> sql.Composed:
     return query.format(sql.SQL(COLUMNS), sql.Literal(limit))
 
 
-# Of the settings of plans.sql, those that this query needs.
+# Of the settings of settings.sql, those that this query needs.
 SETTINGS_AND_QUERY: LiteralString = """
     select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
            pg_catalog.set_config('row_security', 'off', true),

@@ -8,6 +8,5 @@ create table pgq.checked (
     checked_xmin bigint not null,
     primary key (checked_queue, checked_number)
 );
-comment on table pgq.checked
-    is 'Two rows per queue: whether its rows were written in this database.';
+comment on table pgq.checked is 'Whether a queue''s rows were written in this database.';
 end if; end $$;

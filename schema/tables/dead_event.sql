@@ -11,6 +11,5 @@ create table pgq.dead_event (
     like pgq.event_template,
     primary key (ev_owner, ev_id)
 );
-comment on table pgq.dead_event
-    is 'Events that a consumer gave up on, and why; revive_dead_events puts them back.';
+comment on table pgq.dead_event is 'Events that a consumer gave up on, and why.';
 end if; end $$;

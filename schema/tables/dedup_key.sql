@@ -15,6 +15,5 @@ create table pgq.dedup_key (
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 create index dedup_key_event_idx on pgq.dedup_key (dedup_ev_id);
 create index dedup_key_until_idx on pgq.dedup_key (dedup_until);
-comment on table pgq.dedup_key
-    is 'Keys of insert_event_once that are taken; maint_dedup_keys deletes expired ones.';
+comment on table pgq.dedup_key is 'Keys of insert_event_once that are taken.';
 end if; end $$;

@@ -15,6 +15,5 @@ create table pgq.delayed_event (
 create index delayed_event_at_idx on pgq.delayed_event (ev_deliver_at);
 create index delayed_event_queue_idx on pgq.delayed_event (ev_queue, ev_deliver_at);
 create index delayed_event_txid_idx on pgq.delayed_event (ev_txid);
-comment on table pgq.delayed_event
-    is 'Events that wait for their time; move_delayed_events inserts them into their queue.';
+comment on table pgq.delayed_event is 'Events that wait for their time.';
 end if; end $$;

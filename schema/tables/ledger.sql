@@ -13,6 +13,5 @@ create table pgq.ledger (
         default coalesce(nullif(current_setting('role'), 'none'), session_user),
     primary key (ledger_queue, ledger_writer)
 ) with (fillfactor = 50);  -- room to update a row within its page
-comment on table pgq.ledger
-    is 'What each writer has committed, so that nothing is committed twice.';
+comment on table pgq.ledger is 'What each writer of stages has committed.';
 end if; end $$;

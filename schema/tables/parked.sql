@@ -24,6 +24,5 @@ create table pgq.parked (
     unique (ev_owner, ev_id)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 create index parked_after_idx on pgq.parked (ev_owner, park_after) where park_after is not null;
-comment on table pgq.parked
-    is 'Events that wait behind a failed event of their key; take_parked gives them again.';
+comment on table pgq.parked is 'Events that wait behind a failed event of their key.';
 end if; end $$;

@@ -75,6 +75,5 @@ create table pgq.position (
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 create unique index position_batch_idx on pgq.position (pos_batch, pos_no)
     where pos_batch is not null;
-comment on table pgq.position
-    is 'The log of positions: a subscription''s row with the highest pos_no is its current one.';
+comment on table pgq.position is 'The log of positions: the highest pos_no is current.';
 end if; end $$;

@@ -53,6 +53,5 @@ comment on constraint per_tx_limit on pgq.queue
     is 'a whole number from 0 to 2147483647, or empty: no limit';
 comment on constraint retention on pgq.queue
     is 'an interval from 0 to 100 years, or empty: rotation removes what every consumer has had';
-comment on table pgq.queue
-    is 'One row per queue: its settings and the names of its tables and sequences.';
+comment on table pgq.queue is 'One row per queue: settings, names of tables and sequences.';
 end if; end $$;

@@ -44,6 +44,5 @@ create table pgq.registration (
 );
 create index registration_parent_idx on pgq.registration (sub_parent, sub_id)
     where sub_parent is not null;
-comment on table pgq.registration
-    is 'Which consumer reads which queue. Its row lock serialises the owners of a position.';
+comment on table pgq.registration is 'Which consumer reads which queue.';
 end if; end $$;

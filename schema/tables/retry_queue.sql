@@ -12,6 +12,5 @@ create table pgq.retry_queue (
 alter table pgq.retry_queue alter ev_txid drop not null, alter ev_txid set default txid_current();
 create index retry_queue_after_idx on pgq.retry_queue (ev_retry_after);
 create index retry_queue_txid_idx on pgq.retry_queue (ev_txid);
-comment on table pgq.retry_queue
-    is 'Retried events; maint_retry_events puts them back when their time has come.';
+comment on table pgq.retry_queue is 'Retried events, until their time has come.';
 end if; end $$;

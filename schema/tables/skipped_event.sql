@@ -16,6 +16,5 @@ create table pgq.skipped_event (
     skip_id bigint not null,
     primary key (skip_sub, skip_txid, skip_id)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
-comment on table pgq.skipped_event
-    is 'Events that were cancelled, or skipped, before a subscription had them.';
+comment on table pgq.skipped_event is 'Events that were cancelled before a subscription had them.';
 end if; end $$;

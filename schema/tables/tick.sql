@@ -11,6 +11,5 @@ create table pgq.tick (
     tick_event_seq bigint not null,
     primary key (tick_queue, tick_id)
 );
-comment on table pgq.tick
-    is 'Stored snapshots: what a tick sees is in the batches up to it, the rest in later ones.';
+comment on table pgq.tick is 'Stored snapshots: cuts in time.';
 end if; end $$;

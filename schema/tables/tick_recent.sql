@@ -11,6 +11,5 @@ create table pgq.tick_recent (
 ) inherits (pgq.tick) with (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
     autovacuum_vacuum_insert_threshold = -1);  -- a vacuum would delay the compaction
-comment on table pgq.tick_recent
-    is 'The latest ticks; maint_recent_ticks moves what is worth keeping into pgq.tick.';
+comment on table pgq.tick_recent is 'The latest ticks, until they are compacted.';
 end if; end $$;

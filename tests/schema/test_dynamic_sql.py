@@ -39,7 +39,7 @@ PLAIN = {
     "replay_events": "the conditions of filter_sql",
     "set_rights": "the server's own text of an object, which quotes what needs it",
     "skip_ranges": "the query of range_sql",
-    "plans.sql": "a function, as regprocedure writes it",
+    "settings.sql": "a function, as regprocedure writes it",
 }
 # What is executed without format(), and where it comes from.
 RUNS = {

@@ -17,6 +17,10 @@ FUNCTIONS = """
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
     where n.nspname in ('pgq', 'pgq_coop') and p.proname !~ '^insert_group_[0-9]+$'
 """
+WRITES = re.compile(
+    r"\b(insert into|update pgq|delete from|truncate|for (no key )?(update|share)|lock table"
+    r"|(nextval|setval|set_config|pg_advisory_xact_lock)\()"
+)
 PUBLIC = {
     "get_consumer_counts",
     "get_consumer_info",
@@ -54,7 +58,6 @@ def test_every_function_that_reads_for_others_fails_where_row_security_hides_row
         "select distinct proname from pg_proc p join pg_namespace n on n.oid = p.pronamespace"
         " where nspname in ('pgq', 'pgq_coop') and (prosecdef or proname = 'get_batch_cursor')"
         " and not 'row_security=off' = any (proconfig)"
-        " and not (proname = 'get_batch_cursor' and prolang = 14)"
     )
     # They read their queue's row only, and raise PQ001 where it is hidden. A setting costs 2 %.
     producers = {"current_event_table", "insert_event", "insert_event_raw", "insert_events"}
@@ -162,7 +165,8 @@ def test_every_file_of_a_function_has_its_name_and_says_what_it_writes():
         text = path.read_text()
         assert text.startswith("-- "), path
         assert set(made.findall(text)) - {"insert_group_"} == {path.stem}, path
-        assert "-- Writes: " in text or "writes: as" in text, path
+        body = re.sub(r"^--.*$", "", text, flags=re.MULTILINE)
+        assert "Writes: " in text or "writes: " in text or not WRITES.search(body), path
 
 
 def test_locks_have_the_same_numbers_in_sql_and_in_python(sql):

@@ -25,7 +25,7 @@ from tests.support.tree import ROOT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-PLANS = ROOT / "schema" / "setup" / "plans.sql"  # it changes functions after they are made
+SETTINGS = ROOT / "schema" / "setup" / "settings.sql"  # it changes functions after they are made
 
 
 class Job:
@@ -183,7 +183,7 @@ class Running(Job):
                 try:
                     with self.connect(name) as connection, connection.transaction():
                         connection.execute(sql.encode())
-                        connection.execute(PLANS.read_bytes())
+                        connection.execute(SETTINGS.read_bytes())
                 except psycopg.Error:
                     return False
                 databases._end_sessions(name, admin)

@@ -5,8 +5,7 @@
 -- Writes: advisory lock; insert pgq.queue, pgq.tick; as mark_checked; create tables, sequences and
 --   functions.
 create or replace function pgq.create_queue(i_queue_name text)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
     v_id int;
@@ -37,4 +36,4 @@ begin
         pgq.exclude_own_xid(txid_current_snapshot()), 0);
     return 1;
 end $$;
-comment on function pgq.create_queue(text) is 'Creates a queue: 1 created, 0 exists.';
+comment on function pgq.create_queue is 'Creates a queue: 1 created, 0 exists.';

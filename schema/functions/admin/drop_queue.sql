@@ -17,7 +17,7 @@
 --   tables and sequences; create function.
 create or replace function pgq.drop_queue(x_queue_name text, x_force boolean)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set client_min_messages = warning as $$
+set client_min_messages = warning as $$
 declare
     q pgq.queue;
     v_kind "char";
@@ -77,8 +77,7 @@ end $$;
 comment on function pgq.drop_queue(text, boolean) is 'Drops a queue; with force its consumers too.';
 
 create or replace function pgq.drop_queue(x_queue_name text)
-returns int language sql strict security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language sql strict security definer set search_path = pg_catalog, pg_temp as $$
     select pgq.drop_queue(x_queue_name, false)
 $$;
 comment on function pgq.drop_queue(text) is 'Drops a queue without consumers.';

@@ -6,8 +6,7 @@
 -- Raises: PQ001.
 -- Writes: row lock pgq.queue; revoke, grant.
 create or replace function pgq.grant_perms(x_queue_name text)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
     v_load text[] := '{}';
@@ -29,4 +28,4 @@ begin
        from pg_inherits where inhparent = to_regclass(q.queue_data_pfx);
     return 1;
 end $$;
-comment on function pgq.grant_perms(text) is 'Gives the roles their rights on a queue''s tables.';
+comment on function pgq.grant_perms is 'Gives the roles their rights on a queue''s tables.';

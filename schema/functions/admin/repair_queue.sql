@@ -32,8 +32,7 @@
 --   pgq.position, pgq.parked, pgq.skipped_event, pgq.registration, pgq.delayed_event,
 --   pgq.retry_queue.
 create or replace function pgq.repair_queue(i_queue_name text)
-returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
     v_ticks bigint[];
@@ -172,5 +171,4 @@ begin
     perform pgq.mark_checked(q.queue_id, 1);
     return v_kept;
 end $$;
-comment on function pgq.repair_queue(text)
-    is 'Makes a queue usable that was restored where transaction ids are smaller.';
+comment on function pgq.repair_queue is 'Makes a queue usable after a restore with smaller xids.';

@@ -9,8 +9,7 @@
 -- Writes: advisory lock of create_queue; update pgq.queue; for ntables create table and function.
 create or replace function pgq.set_queue_config(
     x_queue_name text, x_param_name text, x_param_value text)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_known constant text[] := array[
         'ticker_max_count', 'ticker_max_lag', 'ticker_idle_period', 'ticker_paused',
@@ -71,4 +70,4 @@ begin
     end if;
     return 1;
 end $$;
-comment on function pgq.set_queue_config(text, text, text) is 'Sets one parameter of a queue.';
+comment on function pgq.set_queue_config is 'Sets one parameter of a queue.';

@@ -3,8 +3,7 @@
 -- Returns: 1 done, 0 no such queue, null for null.
 -- Writes: alter table.
 create or replace function pgq.tune_storage(i_queue_name text)
-returns int language plpgsql strict security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql strict security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_table name;
 begin
@@ -18,4 +17,4 @@ begin
     end loop;
     return found::int;
 end $$;
-comment on function pgq.tune_storage(text) is 'Sets the storage of a queue''s event tables.';
+comment on function pgq.tune_storage is 'Sets the storage of a queue''s event tables.';

@@ -15,8 +15,7 @@
 create or replace function pgq.begin_replay(
     i_queue_name text, i_consumer_name text, i_asked text, i_since timestamptz,
     i_until timestamptz, i_again boolean default false)
-returns pgq.replay language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns pgq.replay language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
     p pgq.current_position;
@@ -53,5 +52,4 @@ begin
     select * into r from pgq.replay where replay_sub = v_sub;
     return r;
 end $$;
-comment on function pgq.begin_replay(text, text, text, timestamptz, timestamptz, boolean)
-    is 'Begins a replay of archived events for a consumer, or finds the one that was begun.';
+comment on function pgq.begin_replay is 'Begins a replay of archived events, or finds it.';

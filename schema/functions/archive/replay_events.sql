@@ -33,8 +33,7 @@ create or replace function pgq.replay_events(
     i_next_group bigint, i_done boolean, ev_ids bigint[], ev_times timestamptz[], tick_ids bigint[],
     ev_types text[], ev_datas text[], ev_extra1s text[], ev_extra2s text[], ev_extra3s text[],
     ev_extra4s text[])
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_events constant int := cardinality(ev_ids);
     v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
@@ -90,7 +89,4 @@ begin
     end if;
     return v_inserted;
 end $$;
-comment on function pgq.replay_events(
-    text, text, bigint, bigint, bigint, bigint, boolean, bigint[], timestamptz[], bigint[], text[],
-    text[], text[], text[], text[], text[])
-    is 'Inserts archived events again for one consumer.';
+comment on function pgq.replay_events is 'Inserts archived events again for one consumer.';

@@ -15,8 +15,7 @@
 create or replace function pgq.cancel_event(
     i_queue_name text, i_event_ids bigint[], out ev_id bigint, out consumer_name text,
     out state text)
-returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_cancelled bigint[];
     v_others bigint[];
@@ -42,5 +41,4 @@ begin
                     select unnest(v_cancelled) except select unnest(v_others)))
                for update skip locked));
 end $$;
-comment on function pgq.cancel_event(text, bigint[])
-    is 'Hides events from all consumers that have not had them; says what happened for each.';
+comment on function pgq.cancel_event is 'Hides events from consumers that have not had them.';

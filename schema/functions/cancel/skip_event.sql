@@ -5,8 +5,7 @@
 create or replace function pgq.skip_event(
     i_queue_name text, i_consumer_name text, i_event_ids bigint[], out ev_id bigint,
     out consumer_name text, out state text)
-returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
 begin
@@ -14,5 +13,4 @@ begin
        from pgq.registration where sub_id = v_sub and sub_parent is not null;
     return query select * from pgq.hide_events(i_queue_name, v_sub, i_event_ids);
 end $$;
-comment on function pgq.skip_event(text, text, bigint[])
-    is 'Hides events from one consumer that has not had them.';
+comment on function pgq.skip_event is 'Hides events from one consumer that has not had them.';

@@ -10,8 +10,7 @@
 create or replace function pgq.begin_change(
     i_action text, i_queue_name text default null, i_consumer_name text default null,
     i_arguments jsonb default null, i_user_name text default null)
-returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_id bigint;
 begin
@@ -37,5 +36,4 @@ begin
     returning change_id into v_id;
     return v_id;
 end $$;
-comment on function pgq.begin_change(text, text, text, jsonb, text)
-    is 'Notes a change before it is made; returns the id for end_change.';
+comment on function pgq.begin_change is 'Notes a change; returns the id for end_change.';

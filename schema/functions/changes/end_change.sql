@@ -4,8 +4,7 @@
 -- Raises: PQ009, i_outcome is null.
 -- Writes: update pgq.change.
 create or replace function pgq.end_change(i_change_id bigint, i_outcome text)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     if i_outcome is null then
         raise exception 'an outcome must be a text' using errcode = 'PQ009';
@@ -15,4 +14,4 @@ begin
      where change_id = i_change_id and change_login = session_user and change_ended is null;
     return found::int;
 end $$;
-comment on function pgq.end_change(bigint, text) is 'Notes how a change ended: 1, 0 it had ended.';
+comment on function pgq.end_change is 'Notes how a change ended: 1, 0 it had ended.';

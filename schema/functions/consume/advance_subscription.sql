@@ -9,8 +9,7 @@
 -- Writes: as lock_subscription; insert pgq.position.
 create or replace function pgq.advance_subscription(
     i_queue_name text, i_consumer_name text, i_from_tick bigint, i_to_tick bigint)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     p pgq.position;
 begin
@@ -30,5 +29,4 @@ begin
         array(select pin from unnest(p.pos_pins) pin where pin > i_to_tick order by pin));
     return 1;
 end $$;
-comment on function pgq.advance_subscription(text, text, bigint, bigint)
-    is 'Moves a subscription if it is where it should be: 1 moved, 0 it was there.';
+comment on function pgq.advance_subscription is 'Moves a subscription that is read by ticks.';

@@ -16,8 +16,7 @@
 --   42501 as range_sql.
 -- Writes: as check_snapshot; as check_queue; as lock_event_tables, outside READ COMMITTED.
 create or replace function pgq.batch_event_sql(x_batch_id bigint)
-returns text language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns text language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     b record;
     v_sql text;
@@ -51,4 +50,4 @@ begin
     end if;
     return v_sql || ' order by 1, 3';
 end $$;
-comment on function pgq.batch_event_sql(bigint) is 'The query of a batch.';
+comment on function pgq.batch_event_sql is 'The query of a batch.';

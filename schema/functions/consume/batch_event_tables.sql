@@ -3,8 +3,7 @@
 -- Raises: PQ003 Cannot find data for batch; 40001 as check_snapshot.
 -- Writes: as check_snapshot.
 create or replace function pgq.batch_event_tables(x_batch_id bigint)
-returns setof text language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof text language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     return query
     select format('pgq.%I', pgq.event_table(q.queue_id, n))
@@ -15,4 +14,4 @@ begin
         raise exception 'Cannot find data for batch %', x_batch_id using errcode = 'PQ003';
     end if;
 end $$;
-comment on function pgq.batch_event_tables(bigint) is 'The tables that hold a batch''s events.';
+comment on function pgq.batch_event_tables is 'The tables that hold a batch''s events.';

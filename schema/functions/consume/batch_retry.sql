@@ -4,8 +4,7 @@
 --   PQ012, 42501 as batch_event_sql.
 -- Writes: as lock_batch, batch_event_sql; insert pgq.retry_queue.
 create or replace function pgq.batch_retry(i_batch_id bigint, i_retry_seconds int)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     b record;
     v_count int;
@@ -25,4 +24,4 @@ begin
     get diagnostics v_count = row_count;
     return v_count;
 end $$;
-comment on function pgq.batch_retry(bigint, int) is 'Puts a batch into the retry queue.';
+comment on function pgq.batch_retry is 'Puts a batch into the retry queue.';

@@ -16,7 +16,7 @@
 create or replace function pgq.begin_run(
     i_queue_name text, i_consumer_name text, i_holder text,
     out part_size int, out tries int, out died text)
-language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     p pgq.position;
 begin
@@ -38,5 +38,4 @@ begin
         x_until => p.pos_until, x_to => p.pos_to, x_died => p.pos_died, x_ids => p.pos_ids,
         x_leases => p.pos_leases, x_moved => pgq.last_progress(p.pos_moved, p.pos_active));
 end $$;
-comment on function pgq.begin_run(text, text, text)
-    is 'Tells that a run of a consumer has begun: how carefully it is to handle events.';
+comment on function pgq.begin_run is 'Tells that a run of a consumer has begun.';

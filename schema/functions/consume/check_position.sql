@@ -9,8 +9,7 @@
 -- Raises: PQ003 no batch is open at this position; 40001 as check_snapshot.
 -- Writes: as check_snapshot.
 create or replace function pgq.check_position(x_batch_id bigint, x_pos_no bigint)
-returns void language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.check_snapshot();
@@ -26,5 +25,4 @@ begin
             using errcode = 'PQ003', hint = 'read it again';
     end if;
 end $$;
-comment on function pgq.check_position(bigint, bigint)
-    is 'Checks that a batch is open at the position at which it was read.';
+comment on function pgq.check_position is 'Checks that a batch is open at a position.';

@@ -6,12 +6,10 @@ create or replace function pgq.delete_dead_events(
     i_type text default null, i_error text default null, i_since timestamptz default null,
     i_until timestamptz default null, i_limit int default null, i_after bigint default null)
 returns setof bigint language sql
-security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
+security definer set search_path = pg_catalog, pg_temp as $$
     select ev_id
       from pgq.take_dead_events(i_queue_name, i_consumer_name, i_event_ids, i_type, i_error,
            i_since, i_until, i_limit, i_after)
      order by 1
 $$;
-comment on function pgq.delete_dead_events(
-    text, text, bigint[], text, text, timestamptz, timestamptz, int, bigint)
-    is 'Deletes dead events for good, and returns their ids.';
+comment on function pgq.delete_dead_events is 'Deletes dead events; returns their ids.';

@@ -5,8 +5,7 @@
 -- Raises: PQ002 not a subscriber; PQ013, PQ020 as lock_subscription.
 -- Writes: as lock_subscription; insert pgq.position.
 create or replace function pgq.end_run(i_queue_name text, i_consumer_name text, i_holder text)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     p pgq.position := pgq.lock_subscription(i_queue_name, i_consumer_name, true);
 begin
@@ -19,5 +18,4 @@ begin
         x_moved => p.pos_moved);
     return 1;
 end $$;
-comment on function pgq.end_run(text, text, text)
-    is 'Tells that a run of a consumer has ended in order: 1 done, 0 another one has begun.';
+comment on function pgq.end_run is 'Tells that a run has ended in order: 1 done, 0 another began.';

@@ -11,8 +11,7 @@
 create or replace function pgq.event_dead(
     x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_reasons text[],
     x_errors text[] default null, x_tracebacks text[] default null, x_tries int[] default null)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_count int;
 begin
@@ -43,5 +42,4 @@ begin
     get diagnostics v_count = row_count;
     return v_count;
 end $$;
-comment on function pgq.event_dead(bigint, bigint[], bigint[], text[], text[], text[], int[])
-    is 'Makes events of an open batch dead, and keeps them with a reason.';
+comment on function pgq.event_dead is 'Makes events of an open batch dead, with a reason.';

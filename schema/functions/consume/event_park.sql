@@ -24,8 +24,7 @@
 create or replace function pgq.event_park(
     x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_keys text[],
     x_retry_after interval[], x_errors text[] default null, x_reasons text[] default null)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     b record;
     v_event record;
@@ -127,5 +126,4 @@ begin
     end if;
     return v_count;
 end $$;
-comment on function pgq.event_park(bigint, bigint[], bigint[], text[], interval[], text[], text[])
-    is 'Parks failed events of an open batch, and those that wait behind them.';
+comment on function pgq.event_park is 'Parks failed events, and those that wait behind them.';

@@ -9,8 +9,7 @@
 -- Writes: as lock_batch, batch_event_sql; insert pgq.retry_queue.
 create or replace function pgq.event_retry(
     x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_retry_after interval[])
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_count int;
 begin
@@ -45,8 +44,7 @@ comment on function pgq.event_retry(bigint, bigint[], bigint[], interval[])
 -- Writes: as lock_batch, batch_event_sql; insert pgq.retry_queue.
 create or replace function pgq.event_retry(
     x_batch_id bigint, x_event_id bigint, x_retry_time timestamptz)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_sql text := pgq.batch_event_sql(x_batch_id);
     v_txid bigint;
@@ -64,8 +62,7 @@ comment on function pgq.event_retry(bigint, bigint, timestamptz)
 
 create or replace function pgq.event_retry(
     x_batch_id bigint, x_event_id bigint, x_retry_seconds int)
-returns int language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language sql security definer set search_path = pg_catalog, pg_temp as $$
     select pgq.event_retry(x_batch_id, x_event_id, now() + x_retry_seconds * interval '1 second')
 $$;
 comment on function pgq.event_retry(bigint, bigint, int)

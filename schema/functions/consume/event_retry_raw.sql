@@ -9,8 +9,7 @@ create or replace function pgq.event_retry_raw(
     x_queue text, x_consumer text, x_retry_after timestamptz, x_ev_id bigint, x_ev_time timestamptz,
     x_ev_retry int, x_ev_type text, x_ev_data text, x_ev_extra1 text, x_ev_extra2 text,
     x_ev_extra3 text, x_ev_extra4 text)
-returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     r record;
     v_id bigint := x_ev_id;
@@ -39,6 +38,4 @@ begin
         x_ev_extra1, x_ev_extra2, x_ev_extra3, x_ev_extra4);
     return v_id;
 end $$;
-comment on function pgq.event_retry_raw(
-    text, text, timestamptz, bigint, timestamptz, int, text, text, text, text, text, text)
-    is 'Puts an event with all its fields given into the retry queue of one consumer.';
+comment on function pgq.event_retry_raw is 'Puts a whole event into a consumer''s retry queue.';

@@ -8,12 +8,11 @@
 -- up to the minimum. While ids come, they meet the minimum; to count events at each of their ticks
 -- would cost more than to read them.
 -- Returns: one row, all null when no tick meets a limit.
--- Writes: nothing.
 create or replace function pgq.find_tick_helper(
     i_queue_id int, i_prev_tick_id bigint, i_prev_tick_time timestamptz, i_prev_tick_seq bigint,
     i_min_count bigint, i_min_interval interval,
     out next_tick_id bigint, out next_tick_time timestamptz, out next_tick_seq bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     last pgq.tick;
     v_met boolean;
@@ -54,5 +53,4 @@ begin
     next_tick_time := last.tick_time;
     next_tick_seq := last.tick_event_seq;
 end $$;
-comment on function pgq.find_tick_helper(int, bigint, timestamptz, bigint, bigint, interval)
-    is 'The tick that ends the batch after a tick.';
+comment on function pgq.find_tick_helper is 'The tick that ends the batch after a tick.';

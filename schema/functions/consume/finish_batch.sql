@@ -8,8 +8,7 @@
 -- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot; of a batch of
 --   take_parked, as remove_parked.
 create or replace function pgq.finish_batch(x_batch_id bigint)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     p pgq.position := pgq.lock_batch(x_batch_id, true);
 begin
@@ -27,4 +26,4 @@ begin
         x_holder => p.pos_holder, x_part => p.pos_part);
     return 1;
 end $$;
-comment on function pgq.finish_batch(bigint) is 'Finishes a batch: 1 done, 0 it was not open.';
+comment on function pgq.finish_batch is 'Finishes a batch: 1 done, 0 it was not open.';

@@ -29,8 +29,7 @@
 --   that case.
 create or replace function pgq.finish_part(
     x_batch_id bigint, x_up_to bigint, x_done bigint[] default null, x_pos_no bigint default null)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     p pgq.position := pgq.lock_batch(x_batch_id, true);
     v_from bigint;
@@ -87,5 +86,4 @@ begin
         x_moved => case when x_up_to is null and x_done = '{}' then p.pos_moved end);
     return 1;
 end $$;
-comment on function pgq.finish_part(bigint, bigint, bigint[], bigint)
-    is 'Finishes the events of an open batch up to an id: 1 done, 0 it was not open.';
+comment on function pgq.finish_part is 'Finishes a batch up to an id: 1 done, 0 it was not open.';

@@ -16,7 +16,7 @@ create or replace function pgq.get_batch_cursor(
     out ev_time timestamptz, out ev_txid bigint, out ev_retry int, out ev_type text,
     out ev_data text, out ev_extra1 text, out ev_extra2 text, out ev_extra3 text,
     out ev_extra4 text)
-returns setof record language plpgsql set row_security = off as $$
+returns setof record language plpgsql as $$
 declare
     v_sql text;
 begin

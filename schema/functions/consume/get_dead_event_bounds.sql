@@ -5,13 +5,11 @@
 -- Returns: first_id, last_id: the lowest and the highest id of these; null: there are none.
 --   dead_events: how many they are. has_more: there are dead events below first_id.
 -- Raises: PQ002 not a subscriber; PQ009 wrong i_limit.
--- Writes: nothing.
 create or replace function pgq.get_dead_event_bounds(
     i_queue_name text, i_consumer_name text, i_before bigint default null,
     i_limit int default 10000, out first_id bigint, out last_id bigint, out dead_events bigint,
     out has_more boolean)
-returns record language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns record language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_sub int := pgq.find_subscription(i_queue_name, i_consumer_name);
 begin
@@ -26,5 +24,4 @@ begin
     has_more := exists (
         select from pgq.dead_event where ev_owner = v_sub and ev_id < first_id);
 end $$;
-comment on function pgq.get_dead_event_bounds(text, text, bigint, int)
-    is 'The ids of the newest dead events of a consumer, to read them in bounded steps.';
+comment on function pgq.get_dead_event_bounds is 'The ids of a consumer''s newest dead events.';

@@ -4,7 +4,6 @@
 --   i_limit: at most this many. i_after, i_before: only ids higher than the first, lower than the
 --   second: see get_dead_event_bounds.
 -- Raises: PQ002 not a subscriber.
--- Writes: nothing.
 create or replace function pgq.get_dead_events(
     i_queue_name text, i_consumer_name text, i_event_ids bigint[] default null,
     i_type text default null, i_error text default null, i_since timestamptz default null,
@@ -15,7 +14,7 @@ create or replace function pgq.get_dead_events(
     out ev_type text, out ev_data text, out ev_extra1 text, out ev_extra2 text, out ev_extra3 text,
     out ev_extra4 text)
 returns setof record language plpgsql
-security definer set search_path = pg_catalog, pg_temp set row_security = off
+security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_custom_plan as $$
 declare
     v_sub int := pgq.find_subscription(i_queue_name, i_consumer_name);
@@ -30,6 +29,4 @@ begin
        and pgq.dead_event_matches(d, i_event_ids, i_type, i_error, i_since, i_until)
      order by d.ev_id desc limit i_limit;
 end $$;
-comment on function pgq.get_dead_events(
-    text, text, bigint[], text, text, timestamptz, timestamptz, int, bigint, bigint)
-    is 'The dead events of a consumer, the newest event first.';
+comment on function pgq.get_dead_events is 'The dead events of a consumer, the newest event first.';

@@ -6,10 +6,9 @@ create or replace function pgq.get_tick_events(
     out ev_time timestamptz, out ev_txid bigint, out ev_retry int, out ev_type text,
     out ev_data text, out ev_extra1 text, out ev_extra2 text, out ev_extra3 text,
     out ev_extra4 text)
-returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     return query execute pgq.tick_event_sql(i_queue_name, i_from_tick, i_to_tick)
         || ' order by 1, 3';
 end $$;
-comment on function pgq.get_tick_events(text, bigint, bigint) is 'The events between two ticks.';
+comment on function pgq.get_tick_events is 'The events between two ticks.';

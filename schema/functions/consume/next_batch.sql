@@ -2,8 +2,7 @@
 -- Returns: the batch id; null when there is nothing yet.
 -- Raises, writes: as next_batch_custom.
 create or replace function pgq.next_batch(i_queue_name text, i_consumer_name text)
-returns bigint language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns bigint language sql security definer set search_path = pg_catalog, pg_temp as $$
     select batch_id from pgq.next_batch_custom(i_queue_name, i_consumer_name, null, null, null)
 $$;
-comment on function pgq.next_batch(text, text) is 'Opens the consumer''s next batch.';
+comment on function pgq.next_batch is 'Opens the consumer''s next batch.';

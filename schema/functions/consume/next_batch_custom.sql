@@ -23,7 +23,7 @@ create or replace function pgq.next_batch_custom(
     i_min_interval interval, out batch_id bigint, out cur_tick_id bigint, out prev_tick_id bigint,
     out cur_tick_time timestamptz, out prev_tick_time timestamptz, out cur_tick_event_seq bigint,
     out prev_tick_event_seq bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     r record;
     v_locked boolean := false;
@@ -105,5 +105,4 @@ begin
     perform pgq.move_position(r.sub_id, r.pos_no, prev_tick_id, cur_tick_id, batch_id,
         x_holder => r.pos_holder, x_part => r.pos_part);
 end $$;
-comment on function pgq.next_batch_custom(text, text, interval, int, interval)
-    is 'Opens the consumer''s next batch, with limits.';
+comment on function pgq.next_batch_custom is 'Opens the consumer''s next batch, with limits.';

@@ -4,7 +4,7 @@ create or replace function pgq.next_batch_info(
     i_queue_name text, i_consumer_name text, out batch_id bigint, out cur_tick_id bigint,
     out prev_tick_id bigint, out cur_tick_time timestamptz, out prev_tick_time timestamptz,
     out cur_tick_event_seq bigint, out prev_tick_event_seq bigint)
-language sql security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
+language sql security definer set search_path = pg_catalog, pg_temp as $$
     select * from pgq.next_batch_custom(i_queue_name, i_consumer_name, null, null, null)
 $$;
-comment on function pgq.next_batch_info(text, text) is 'Opens the next batch; returns its ticks.';
+comment on function pgq.next_batch_info is 'Opens the next batch; returns its ticks.';

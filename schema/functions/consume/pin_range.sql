@@ -11,8 +11,7 @@
 -- Writes: as lock_subscription; insert pgq.position.
 create or replace function pgq.pin_range(
     i_queue_name text, i_consumer_name text, i_from_tick bigint, i_to_tick bigint)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     p pgq.position;
     v_pins bigint[];
@@ -34,5 +33,4 @@ begin
     perform pgq.move_position(p.pos_sub, p.pos_no, p.pos_last_tick, null, null, v_pins);
     return 1;
 end $$;
-comment on function pgq.pin_range(text, text, bigint, bigint)
-    is 'Keeps the ticks that a subscription will read: 1 done, 0 it was.';
+comment on function pgq.pin_range is 'Keeps ticks for a subscription: 1 done, 0 it was so.';

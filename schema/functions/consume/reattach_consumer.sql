@@ -12,8 +12,7 @@
 --   as seek_consumer.
 create or replace function pgq.reattach_consumer(
     i_queue_name text, i_consumer_name text, i_from_earliest boolean default false)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
     r pgq.registration;
@@ -58,5 +57,4 @@ begin
     end if;
     return 1;
 end $$;
-comment on function pgq.reattach_consumer(text, text, boolean)
-    is 'Attaches a detached consumer again: 1 done, 0 it was attached.';
+comment on function pgq.reattach_consumer is 'Attaches a detached consumer again.';

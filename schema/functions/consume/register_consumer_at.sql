@@ -15,8 +15,7 @@
 --   pgq.skipped_event, pgq.position; as forget_parked.
 create or replace function pgq.register_consumer_at(
     x_queue_name text, x_consumer_name text, x_tick_pos bigint)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
     p record;
@@ -81,5 +80,4 @@ begin
     end if;
     return r.is_new::int;
 end $$;
-comment on function pgq.register_consumer_at(text, text, bigint)
-    is 'Subscribes a consumer from a tick on, or moves it there.';
+comment on function pgq.register_consumer_at is 'Subscribes a consumer at a tick, or moves it.';

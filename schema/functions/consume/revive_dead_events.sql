@@ -10,7 +10,7 @@ create or replace function pgq.revive_dead_events(
     i_type text default null, i_error text default null, i_since timestamptz default null,
     i_until timestamptz default null, i_limit int default null, i_after bigint default null)
 returns setof bigint language sql
-security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
+security definer set search_path = pg_catalog, pg_temp as $$
     with revived as materialized (
         select *
           from pgq.take_dead_events(i_queue_name, i_consumer_name, i_event_ids, i_type, i_error,
@@ -24,6 +24,4 @@ security definer set search_path = pg_catalog, pg_temp set row_security = off as
     )
     select ev_id from revived order by 1
 $$;
-comment on function pgq.revive_dead_events(
-    text, text, bigint[], text, text, timestamptz, timestamptz, int, bigint)
-    is 'Puts dead events back, and returns their ids.';
+comment on function pgq.revive_dead_events is 'Puts dead events back, and returns their ids.';

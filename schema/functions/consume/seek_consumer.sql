@@ -30,7 +30,7 @@ create or replace function pgq.seek_consumer(
     i_queue_name text, i_consumer_name text, i_tick bigint, i_discard boolean default false,
     i_time timestamptz default null, out tick_id bigint, out tick_time timestamptz,
     out dropped bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
     q pgq.queue;
@@ -116,5 +116,4 @@ begin
      where sub_id = p.sub_id;
     perform pgq.register_consumer_at(i_queue_name, i_consumer_name, tick_id);
 end $$;
-comment on function pgq.seek_consumer(text, text, bigint, boolean, timestamptz)
-    is 'Moves a consumer to a tick or a time.';
+comment on function pgq.seek_consumer is 'Moves a consumer to a tick or a time.';

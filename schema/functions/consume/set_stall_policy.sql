@@ -13,8 +13,7 @@
 create or replace function pgq.set_stall_policy(
     i_queue_name text, i_consumer_name text, i_policy text, i_after interval default null,
     i_bytes bigint default null)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     r pgq.registration;
 begin
@@ -42,5 +41,4 @@ begin
      where sub_id = r.sub_id;
     return 1;
 end $$;
-comment on function pgq.set_stall_policy(text, text, text, interval, bigint)
-    is 'Decides what happens when rotation waits for a consumer: 1 changed, 0 it was so.';
+comment on function pgq.set_stall_policy is 'Decides if a stalled consumer is detached.';

@@ -19,8 +19,7 @@
 create or replace function pgq.tick_event_sql(
     i_queue_name text, i_from_tick bigint, i_to_tick bigint, i_stages bigint[] default null,
     i_filter jsonb default null)
-returns text language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns text language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     r record;
 begin
@@ -30,5 +29,4 @@ begin
     return pgq.range_sql(r.queue_id, r.from_snapshot, r.to_snapshot, null, i_stages,
         pgq.check_filter(i_filter));
 end $$;
-comment on function pgq.tick_event_sql(text, bigint, bigint, bigint[], jsonb)
-    is 'The query of the events between two ticks, of all or of some stages and types.';
+comment on function pgq.tick_event_sql is 'The query of the events between two ticks.';

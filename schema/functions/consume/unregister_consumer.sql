@@ -7,8 +7,7 @@
 --   check_removable.
 -- Writes: row lock pgq.registration, pgq.consumer; as remove_registration.
 create or replace function pgq.unregister_consumer(x_queue_name text, x_consumer_name text)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     r pgq.registration;
     v_sub int;
@@ -40,5 +39,4 @@ begin
     end loop;
     return v_count;
 end $$;
-comment on function pgq.unregister_consumer(text, text)
-    is 'Ends a subscription; returns how many registrations were removed.';
+comment on function pgq.unregister_consumer is 'Ends a subscription: how many were removed.';

@@ -7,8 +7,7 @@
 -- Raises: PQ002 not a subscriber; PQ013, PQ020 as lock_subscription.
 -- Writes: as lock_subscription; insert pgq.position.
 create or replace function pgq.widen_run(i_queue_name text, i_consumer_name text, i_holder text)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     p pgq.position := pgq.lock_subscription(i_queue_name, i_consumer_name, true);
     v_part int := case when p.pos_part < 30 then 30 when p.pos_part < 1000 then 1000 end;
@@ -23,5 +22,4 @@ begin
         x_leases => p.pos_leases, x_moved => p.pos_moved);
     return v_part;
 end $$;
-comment on function pgq.widen_run(text, text, text)
-    is 'Makes the parts of a consumer in careful mode larger by one step.';
+comment on function pgq.widen_run is 'Makes the parts of a consumer in careful mode larger.';

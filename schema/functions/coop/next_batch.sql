@@ -2,8 +2,7 @@
 -- Returns, raises, writes: as pgq_coop.next_batch_custom without limits.
 create or replace function pgq_coop.next_batch(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text)
-returns bigint language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns bigint language sql security definer set search_path = pg_catalog, pg_temp as $$
     select pgq_coop.next_batch_custom(
         i_queue_name, i_consumer_name, i_subconsumer_name, null, null, null, null)
 $$;
@@ -11,8 +10,7 @@ comment on function pgq_coop.next_batch(text, text, text) is 'Opens a subconsume
 
 create or replace function pgq_coop.next_batch(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text, i_dead_interval interval)
-returns bigint language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns bigint language sql security definer set search_path = pg_catalog, pg_temp as $$
     select pgq_coop.next_batch_custom(
         i_queue_name, i_consumer_name, i_subconsumer_name, null, null, null, i_dead_interval)
 $$;

@@ -10,8 +10,7 @@
 create or replace function pgq_coop.next_batch_custom(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text, i_min_lag interval,
     i_min_count int, i_min_interval interval, i_dead_interval interval)
-returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     if pgq.find_subconsumer(i_queue_name, i_consumer_name, i_subconsumer_name) is null then
         perform pgq.register_subconsumer(i_queue_name, i_consumer_name, i_subconsumer_name);
@@ -27,8 +26,7 @@ comment on function pgq_coop.next_batch_custom(
 create or replace function pgq_coop.next_batch_custom(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text, i_min_lag interval,
     i_min_count int, i_min_interval interval)
-returns bigint language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns bigint language sql security definer set search_path = pg_catalog, pg_temp as $$
     select pgq_coop.next_batch_custom(i_queue_name, i_consumer_name, i_subconsumer_name, i_min_lag,
         i_min_count, i_min_interval, null)
 $$;

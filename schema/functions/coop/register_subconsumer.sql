@@ -3,9 +3,7 @@
 -- Returns, raises, writes: as pgq.register_subconsumer.
 create or replace function pgq_coop.register_subconsumer(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text)
-returns int language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language sql security definer set search_path = pg_catalog, pg_temp as $$
     select pgq.register_subconsumer(i_queue_name, i_consumer_name, i_subconsumer_name)
 $$;
-comment on function pgq_coop.register_subconsumer(text, text, text)
-    is 'Registers a subconsumer: 1 new, 0 already.';
+comment on function pgq_coop.register_subconsumer is 'Registers a subconsumer: 1 new, 0 already.';

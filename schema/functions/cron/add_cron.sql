@@ -16,8 +16,7 @@ create or replace function pgq.add_cron(
     i_name text, i_queue_name text, i_type text, i_data text, i_schedule text,
     i_timezone text default 'UTC', i_missed text default 'one', i_extra1 text default null,
     i_extra2 text default null, i_extra3 text default null, i_extra4 text default null)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
     c pgq.cron;
@@ -62,6 +61,4 @@ begin
             i_type, i_data, i_extra1, i_extra2, i_extra3, i_extra4);
     return 0;
 end $$;
-comment on function pgq.add_cron(
-    text, text, text, text, text, text, text, text, text, text, text)
-    is 'Has an event inserted at each time of a schedule.';
+comment on function pgq.add_cron is 'Has an event inserted at each time of a schedule.';

@@ -26,7 +26,7 @@
 create or replace function pgq.fire_cron(
     i_name text, i_version uuid, i_due timestamptz, i_time timestamptz, i_next timestamptz)
 returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set lock_timeout = '100ms' as $$
+set lock_timeout = '100ms' as $$
 declare
     q pgq.queue;
     c pgq.cron;
@@ -65,5 +65,4 @@ begin
     return pgq.insert_row(q.queue_id, null, i_time, null, null,
         c.ev_type, c.ev_data, c.ev_extra1, c.ev_extra2, c.ev_extra3, c.ev_extra4);
 end $$;
-comment on function pgq.fire_cron(text, uuid, timestamptz, timestamptz, timestamptz)
-    is 'Inserts the event of a cron entry that is due, and plans its next time.';
+comment on function pgq.fire_cron is 'Inserts a cron entry''s event, and plans its next time.';

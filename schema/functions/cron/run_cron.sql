@@ -5,8 +5,7 @@
 --   limit.
 -- Writes: as find_cron; insert into the queue's current table; nextval of its sequence.
 create or replace function pgq.run_cron(i_name text)
-returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     c constant pgq.cron := pgq.find_cron(i_name);
     q pgq.queue;
@@ -17,4 +16,4 @@ begin
     return pgq.insert_row(q.queue_id, null, now(), null, null,
         c.ev_type, c.ev_data, c.ev_extra1, c.ev_extra2, c.ev_extra3, c.ev_extra4);
 end $$;
-comment on function pgq.run_cron(text) is 'Inserts the event of a cron entry now.';
+comment on function pgq.run_cron is 'Inserts the event of a cron entry now.';

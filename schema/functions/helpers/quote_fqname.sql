@@ -5,7 +5,6 @@
 -- costs a transaction 10 us, and 50 after a COPY.
 --
 -- Returns: the quoted name; null for null.
--- Writes: nothing.
 create or replace function pgq.quote_fqname(i_name text)
 returns text language sql immutable
 return case when strpos(i_name, '.') > 0
@@ -13,4 +12,4 @@ return case when strpos(i_name, '.') > 0
       || quote_ident(substr(i_name, strpos(i_name, '.') + 1))
     else 'public.' || quote_ident(i_name)
 end;
-comment on function pgq.quote_fqname(text) is 'Quotes a name at its first dot.';
+comment on function pgq.quote_fqname is 'Quotes a name at its first dot.';

@@ -13,8 +13,7 @@
 --   would overflow.
 -- Writes: nextval; or advisory lock and setval.
 create or replace function pgq.seq_setval(i_seq_name text, i_new_value bigint)
-returns bigint language plpgsql strict security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns bigint language plpgsql strict security definer set search_path = pg_catalog, pg_temp as $$
 declare
     c_most constant int := 100000;
     v_last bigint;
@@ -38,4 +37,4 @@ begin
         select max(nextval(i_seq_name::regclass)) from generate_series(v_last + 1, i_new_value)),
         v_last);
 end $$;
-comment on function pgq.seq_setval(text, bigint) is 'Moves a queue''s sequence forward.';
+comment on function pgq.seq_setval is 'Moves a queue''s sequence forward.';

@@ -4,13 +4,12 @@
 -- cost little; parked_for then is that of the counted keys.
 -- Parameters: i_limit: count up to this many; null: all.
 -- Returns: a row for each consumer. Subconsumers have none: their events belong to the consumer.
--- Writes: nothing.
 create or replace function pgq.get_consumer_counts(
     i_limit int default 10000, out queue_name text, out consumer_name text, out retry_events bigint,
     out dead_events bigint, out parked_events bigint, out parked_keys bigint,
     out parked_for interval)
-returns setof record language sql stable security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language sql stable security definer
+set search_path = pg_catalog, pg_temp as $$
     select q.queue_name, c.co_name, retry.events, dead.events, parked.events, heads.keys,
            clock_timestamp() - heads.since
       from pgq.registration r
@@ -28,5 +27,4 @@ set row_security = off as $$
      where r.sub_parent is null
      order by 1, 2
 $$;
-comment on function pgq.get_consumer_counts(int)
-    is 'How many events of each consumer wait in the retry queue, are dead, or are parked.';
+comment on function pgq.get_consumer_counts is 'Retried, dead and parked events of each consumer.';

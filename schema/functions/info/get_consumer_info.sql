@@ -15,8 +15,7 @@ create or replace function pgq.get_consumer_info(
     i_queue_name text, i_consumer_name text,
     out queue_name text, out consumer_name text, out lag interval, out last_seen interval,
     out last_tick bigint, out current_batch bigint, out next_tick bigint, out pending_events bigint)
-returns setof record language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
     select pgq.check_snapshot();
     select q.queue_name, c.co_name,
            now() - case when done.tick_time > now() then coalesce((
@@ -57,8 +56,7 @@ create or replace function pgq.get_consumer_info(
     i_queue_name text,
     out queue_name text, out consumer_name text, out lag interval, out last_seen interval,
     out last_tick bigint, out current_batch bigint, out next_tick bigint, out pending_events bigint)
-returns setof record language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
     select * from pgq.get_consumer_info(i_queue_name, null)
 $$;
 comment on function pgq.get_consumer_info(text) is 'The positions of a queue''s consumers.';
@@ -66,8 +64,7 @@ comment on function pgq.get_consumer_info(text) is 'The positions of a queue''s 
 create or replace function pgq.get_consumer_info(
     out queue_name text, out consumer_name text, out lag interval, out last_seen interval,
     out last_tick bigint, out current_batch bigint, out next_tick bigint, out pending_events bigint)
-returns setof record language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
     select * from pgq.get_consumer_info(null, null)
 $$;
 comment on function pgq.get_consumer_info() is 'The positions of all consumers.';

@@ -1,12 +1,11 @@
 -- How many delayed events each queue has, and for how long the first of them has been due.
 -- Parameters: i_limit: count up to this many in each queue; null: all.
 -- Returns: a row for each queue. overdue: null: nothing is due.
--- Writes: nothing.
 create or replace function pgq.get_delayed_counts(
     i_limit int default 10000, out queue_name text, out delayed_events bigint,
     out overdue interval)
-returns setof record language sql stable security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language sql stable security definer
+set search_path = pg_catalog, pg_temp as $$
     select q.queue_name, delayed.events,
            case when delayed.first <= clock_timestamp() then clock_timestamp() - delayed.first end
       from pgq.queue q
@@ -15,5 +14,4 @@ set row_security = off as $$
              where ev_queue = q.queue_id order by ev_deliver_at limit i_limit) bounded) delayed
      order by 1
 $$;
-comment on function pgq.get_delayed_counts(int)
-    is 'How many delayed events each queue has, and for how long the first has been due.';
+comment on function pgq.get_delayed_counts is 'How many delayed events each queue has.';

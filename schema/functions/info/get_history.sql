@@ -8,13 +8,11 @@
 --   each bounded by 10,000 for a consumer; null where there was none, or it was unknown. lag: the
 --   age of the last finished tick, 0 while no event is pending.
 -- Raises: PQ001; PQ002.
--- Writes: nothing.
 create or replace function pgq.get_history(
     i_queue_name text, i_since timestamptz default null, i_consumer_name text default null,
     out hist_time timestamptz, out ev_per_sec float8, out lag interval, out pending_events bigint,
     out retry_events bigint, out dead_events bigint, out parked_events bigint)
-returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_queue int := (pgq.find_queue(i_queue_name)).queue_id;
     v_since timestamptz := coalesce(i_since, clock_timestamp() - interval '24 hours');
@@ -80,5 +78,4 @@ begin
      where i.hist_time >= v_since and i.seq is not null  -- the queue was there
      order by i.hist_time;
 end $$;
-comment on function pgq.get_history(text, timestamptz, text)
-    is 'The last 24 hours of a queue or a consumer, a row a minute.';
+comment on function pgq.get_history is 'The last day of a queue or consumer, a row a minute.';

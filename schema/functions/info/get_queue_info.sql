@@ -11,8 +11,7 @@ create or replace function pgq.get_queue_info(
     out queue_ticker_max_count int, out queue_ticker_max_lag interval,
     out queue_ticker_idle_period interval, out ticker_lag interval, out ev_per_sec float8,
     out ev_new bigint, out last_tick_id bigint)
-returns setof record language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
     select pgq.check_snapshot();
     select q.queue_name, q.queue_ntables, q.queue_cur_table, q.queue_rotation_period,
            q.queue_switch_time, q.queue_external_ticker, q.queue_ticker_paused,
@@ -44,8 +43,7 @@ create or replace function pgq.get_queue_info(
     out queue_ticker_max_count int, out queue_ticker_max_lag interval,
     out queue_ticker_idle_period interval, out ticker_lag interval, out ev_per_sec float8,
     out ev_new bigint, out last_tick_id bigint)
-returns setof record language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
     select * from pgq.get_queue_info(null)
 $$;
 comment on function pgq.get_queue_info() is 'Settings and state of all queues.';

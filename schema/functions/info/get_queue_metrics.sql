@@ -14,8 +14,7 @@ create or replace function pgq.get_queue_metrics(
     i_queue_name text default null, out queue_name text, out queue_created timestamptz,
     out oldest_event_age interval, out newest_event_age interval, out estimated_events bigint,
     out total_bytes bigint)
-returns setof record language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
     select pgq.check_snapshot();
     with clock as materialized (select clock_timestamp() as now)
     select q.queue_name, q.queue_created,
@@ -45,5 +44,4 @@ set row_security = off as $$
      where i_queue_name is null or q.queue_name = i_queue_name
      order by 1
 $$;
-comment on function pgq.get_queue_metrics(text)
-    is 'How many events queues keep, since when, in how many bytes.';
+comment on function pgq.get_queue_metrics is 'How many events queues keep, and how large.';

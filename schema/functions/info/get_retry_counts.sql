@@ -3,12 +3,11 @@
 -- Parameters: i_limit: count at most so many events, whichever are found first; null: all.
 -- Returns: rows with events, the soonest first. due_within: null: later than in a day.
 -- Raises: PQ002 not a subscriber.
--- Writes: nothing.
 create or replace function pgq.get_retry_counts(
     i_queue_name text, i_consumer_name text, i_limit int default 10000, out due_within interval,
     out retry_events bigint)
-returns setof record language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp as $$
 declare
     v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
     v_now constant timestamptz := clock_timestamp();
@@ -19,5 +18,4 @@ begin
       from (select ev_retry_after from pgq.retry_queue where ev_owner = v_sub limit i_limit) bounded
      group by 1 order by 1;
 end $$;
-comment on function pgq.get_retry_counts(text, text, int)
-    is 'How many events of a consumer wait in the retry queue, by when they are due.';
+comment on function pgq.get_retry_counts is 'A consumer''s retried events, by when they are due.';

@@ -13,7 +13,7 @@ create or replace function pgq.get_rotation_info(
     out total_bytes bigint, out first_time timestamptz, out last_time timestamptz,
     out due timestamptz, out held_by text, out holder text)
 returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set lock_timeout = '100ms' as $$
+set lock_timeout = '100ms' as $$
 declare
     q pgq.queue;
     v_first_tick bigint;
@@ -58,5 +58,4 @@ begin
         return next;
     end loop;
 end $$;
-comment on function pgq.get_rotation_info(text)
-    is 'The event tables of a queue, and what keeps the next one from being truncated.';
+comment on function pgq.get_rotation_info is 'A queue''s event tables, and what keeps the next.';

@@ -14,8 +14,7 @@ create or replace function pgq.get_stalled_info(
     out stall_after interval, out stall_bytes bigint, out detached timestamptz,
     out held_since timestamptz, out held_for interval, out held_bytes bigint,
     out exceeded boolean, out is_live boolean)
-returns setof record language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
     select pgq.check_snapshot();
     select q.queue_name, c.co_name, r.sub_stalls, r.sub_stall_after, r.sub_stall_bytes,
            r.sub_detached, n.tick_time, clock_timestamp() - n.tick_time, b.bytes,
@@ -49,5 +48,4 @@ set row_security = off as $$
                 else false end
      order by 1, 2
 $$;
-comment on function pgq.get_stalled_info(text)
-    is 'The consumers that a rotation waits for, and those that are detached.';
+comment on function pgq.get_stalled_info is 'Consumers that rotation waits for, or detached.';

@@ -10,8 +10,7 @@
 -- Raises: PQ001; 40001 as check_snapshot.
 -- Writes: as check_snapshot.
 create or replace function pgq.get_tick_at(i_queue_name text, i_time timestamptz)
-returns bigint language plpgsql strict security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns bigint language plpgsql strict security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
     v_later bigint;
@@ -27,5 +26,4 @@ begin
          where tick_queue = q.queue_id and tick_id >= q.queue_low_tick
            and tick_id < coalesce(v_later, 9223372036854775807));
 end $$;
-comment on function pgq.get_tick_at(text, timestamptz)
-    is 'The tick after which all events come that were committed at a time or later.';
+comment on function pgq.get_tick_at is 'The last tick before all events from a time on.';

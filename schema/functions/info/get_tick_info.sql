@@ -8,8 +8,7 @@ create or replace function pgq.get_tick_info(
     i_queue_name text, i_from_tick bigint default null, i_to_tick bigint default null,
     out tick_id bigint, out tick_time timestamptz, out tick_snapshot txid_snapshot,
     out tick_event_seq bigint, out events bigint)
-returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
 begin
@@ -24,4 +23,4 @@ begin
        and t.tick_id <= coalesce(i_to_tick, 9223372036854775807)
      order by t.tick_id;
 end $$;
-comment on function pgq.get_tick_info(text, bigint, bigint) is 'The ticks that can be read from.';
+comment on function pgq.get_tick_info is 'The ticks that can be read from.';

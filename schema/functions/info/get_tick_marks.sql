@@ -12,8 +12,7 @@
 create or replace function pgq.get_tick_marks(
     i_queue_name text, i_marks int default 200, out tick_id bigint, out tick_time timestamptz,
     out tick_event_seq bigint)
-returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
     v_ids bigint[];
@@ -70,5 +69,4 @@ begin
      where t.tick_queue = q.queue_id and t.tick_id = any (v_ids)
      order by t.tick_id;
 end $$;
-comment on function pgq.get_tick_marks(text, int)
-    is 'Some of the ticks that can be read from, about even in time.';
+comment on function pgq.get_tick_marks is 'Some of a queue''s ticks, about even in time.';

@@ -7,8 +7,7 @@
 -- Returns: null: no events wait, there is no such consumer, or it has no tick and no head is due.
 -- Raises, writes: as check_snapshot.
 create or replace function pgq.get_waiting_since(i_queue_name text, i_consumer_name text)
-returns timestamptz language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns timestamptz language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     c_most constant int := 1000;
     s record;
@@ -60,4 +59,4 @@ begin
                  where ev_owner = s.sub_id and park_key = h.park_key and park_no < h.park_no)
          order by park_after limit 1));
 end $$;
-comment on function pgq.get_waiting_since(text, text) is 'Since when events wait for a consumer.';
+comment on function pgq.get_waiting_since is 'Since when events wait for a consumer.';

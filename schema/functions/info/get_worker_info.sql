@@ -25,7 +25,7 @@ create or replace function pgq.get_worker_info(
     out last_seen interval, out last_move interval, out attempt int, out part_size int,
     out tries int, out filter jsonb, out lag interval)
 returns setof record language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_nestloop = off set jit = off
+set enable_nestloop = off set jit = off
 set max_parallel_workers_per_gather = 0 as $$
     select pgq.check_snapshot();
     with locked as materialized (
@@ -70,5 +70,4 @@ set max_parallel_workers_per_gather = 0 as $$
        and (i_consumer_name is null or parent.co_name = i_consumer_name)
      order by 1, 2, p.sub_parent nulls first, length(c.co_name), c.co_name
 $$;
-comment on function pgq.get_worker_info(text, text)
-    is 'The workers of consumers: what each one has, and whether it is alive.';
+comment on function pgq.get_worker_info is 'Workers of consumers: what they have, and if alive.';

@@ -1,9 +1,7 @@
 -- The version of the installed tables. PGQ has no such function.
 -- Raises: PQ014 the tables are there without their rows.
--- Writes: nothing.
 create or replace function pgq.schema_version()
-returns int language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_version constant int := (select version from pgq.installation);
 begin
@@ -16,4 +14,4 @@ begin
     end if;
     return v_version;
 end $$;
-comment on function pgq.schema_version() is 'The number of the engine''s state.';
+comment on function pgq.schema_version is 'The number of the engine''s state.';

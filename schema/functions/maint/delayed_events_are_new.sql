@@ -1,9 +1,7 @@
 -- Whether delayed events were committed since this session's last move_delayed_events. A ticker
 -- asks after each tick: the question costs a tenth of a move.
--- Writes: nothing.
 create or replace function pgq.delayed_events_are_new()
-returns boolean language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns boolean language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     poll record;
 begin
@@ -12,5 +10,4 @@ begin
         or exists (select from pgq.delayed_event where ev_txid >= poll.seen_xmax)
         or exists (select from pgq.delayed_event where ev_txid = any (poll.seen_xip));
 end $$;
-comment on function pgq.delayed_events_are_new()
-    is 'Whether delayed events were committed since the last move_delayed_events.';
+comment on function pgq.delayed_events_are_new is 'Whether delayed events came since a move.';

@@ -2,8 +2,7 @@
 -- Returns: 1 call again at once, 0 done.
 -- Writes: delete pgq.change.
 create or replace function pgq.maint_changes()
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_chunk constant int := 10000;
     v_deleted int;
@@ -18,4 +17,4 @@ begin
     get diagnostics v_deleted = row_count;
     return (v_deleted = v_chunk)::int;
 end $$;
-comment on function pgq.maint_changes() is 'Deletes changes after 90 days: 1 call again, 0 done.';
+comment on function pgq.maint_changes is 'Deletes changes after 90 days: 1 call again, 0 done.';

@@ -11,7 +11,7 @@
 -- Writes: delete pgq.dedup_key; the session's setting pgq.dedup_gone_<file>.
 create or replace function pgq.maint_dedup_keys()
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set datestyle = 'ISO' as $$
+set datestyle = 'ISO' as $$
 declare
     c_limit constant int := 2000;
     v_setting constant text := 'pgq.dedup_gone_' || pg_relation_filenode('pgq.dedup_key');
@@ -33,5 +33,4 @@ begin
         v_setting, case when v_deleted = c_limit then v_last::text else '' end, false);
     return (v_deleted = c_limit)::int;
 end $$;
-comment on function pgq.maint_dedup_keys()
-    is 'Deletes expired keys of insert_event_once: 1 call again, 0 done.';
+comment on function pgq.maint_dedup_keys is 'Deletes expired keys: 1 call again, 0 done.';

@@ -3,9 +3,7 @@
 -- Returns: 1 call again at once, 0 done.
 -- Raises, writes: as move_delayed_events.
 create or replace function pgq.maint_delayed_events()
-returns int language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language sql security definer set search_path = pg_catalog, pg_temp as $$
     select (moved > 0)::int from pgq.move_delayed_events()
 $$;
-comment on function pgq.maint_delayed_events()
-    is 'Inserts delayed events into their queues when they are due: 1 call again, 0 done.';
+comment on function pgq.maint_delayed_events is 'Inserts due delayed events: 1 call again.';

@@ -11,7 +11,7 @@
 -- Writes: SHARE ROW EXCLUSIVE lock pgq.history; insert into one of its tables; as choose_history.
 create or replace function pgq.maint_history()
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set lock_timeout = '50ms' as $$
+set lock_timeout = '50ms' as $$
 declare
     v_now timestamptz;
     v_table int;
@@ -80,5 +80,4 @@ begin
 exception when lock_not_available then
     return 0;
 end $$;
-comment on function pgq.maint_history()
-    is 'Writes a row of the history: 1 written, 0 none was due.';
+comment on function pgq.maint_history is 'Writes a row of the history: 1 written, 0 none was due.';

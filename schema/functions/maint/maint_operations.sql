@@ -1,10 +1,8 @@
 -- The maintenance that is due now: functions to call, each in a transaction of its own, with
 -- func_arg if it is not null. A function that returns 1 is to be called again at once. "vacuum"
 -- stands for the command. Functions of extra_maint that is_extra_maint refuses now are left out.
--- Writes: nothing.
 create or replace function pgq.maint_operations(out func_name text, out func_arg text)
-returns setof record language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
     with due as (
         select queue_name from pgq.queue q
          where queue_switch_step2 is not null and pgq.is_rotation_due(q))
@@ -41,4 +39,4 @@ set row_security = off as $$
     union all
     select 'vacuum', tables from pgq.maint_tables_to_vacuum() tables
 $$;
-comment on function pgq.maint_operations() is 'The maintenance that is due now.';
+comment on function pgq.maint_operations is 'The maintenance that is due now.';

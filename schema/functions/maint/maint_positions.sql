@@ -12,7 +12,7 @@
 -- Writes: delete pgq.position; as compact_positions.
 create or replace function pgq.maint_positions()
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_nestloop = off set jit = off
+set enable_nestloop = off set jit = off
 set max_parallel_workers_per_gather = 0 as $$
 begin
     if pg_relation_size('pgq.position') > (1 << 20) + 200 * (select count(*) from pgq.registration)
@@ -36,4 +36,4 @@ begin
      where p.pos_sub = free.pos_sub and p.pos_no = free.pos_no and free.pos_no < kept.pos_no;
     return 0;
 end $$;
-comment on function pgq.maint_positions() is 'Deletes old rows of the position log.';
+comment on function pgq.maint_positions is 'Deletes old rows of the position log.';

@@ -4,8 +4,7 @@
 -- Raises: nothing; in other isolation levels than READ COMMITTED it does nothing.
 -- Writes: as compact_ticks.
 create or replace function pgq.maint_recent_ticks()
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     if pg_relation_size('pgq.tick_recent') > 1 << 20
             and current_setting('transaction_isolation') = 'read committed' then
@@ -13,4 +12,4 @@ begin
     end if;
     return 0;
 end $$;
-comment on function pgq.maint_recent_ticks() is 'Compacts the latest ticks when they are many.';
+comment on function pgq.maint_recent_ticks is 'Compacts the latest ticks when they are many.';

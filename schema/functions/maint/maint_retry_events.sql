@@ -10,7 +10,7 @@
 -- Writes: as move_due, note_poll.
 create or replace function pgq.maint_retry_events()
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set datestyle = 'ISO' set enable_seqscan = off set enable_bitmapscan = off
+set datestyle = 'ISO' set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off set jit = off
 set max_parallel_workers_per_gather = 0 as $$
 declare
@@ -44,4 +44,4 @@ begin
     end if;
     return v_total;
 end $$;
-comment on function pgq.maint_retry_events() is 'Inserts retried events again whose time has come.';
+comment on function pgq.maint_retry_events is 'Inserts retried events again whose time has come.';

@@ -29,7 +29,7 @@
 --   lock_truncation_mark, count_truncation.
 create or replace function pgq.maint_rotate_tables_step1(i_queue_name text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set lock_timeout = '50ms' as $$
+set lock_timeout = '50ms' as $$
 declare
     q pgq.queue;
     v_before int;
@@ -111,4 +111,4 @@ begin
      where queue_id = q.queue_id;
     return 0;
 end $$;
-comment on function pgq.maint_rotate_tables_step1(text) is 'Rotates a queue if it is due.';
+comment on function pgq.maint_rotate_tables_step1 is 'Rotates a queue if it is due.';

@@ -5,8 +5,7 @@
 -- Returns: 1 call again at once, 0 done.
 -- Writes: delete pgq.skipped_event.
 create or replace function pgq.maint_skipped_events()
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     c_limit constant int := 10000;
     r record;
@@ -39,5 +38,4 @@ begin
     end loop;
     return v_again;
 end $$;
-comment on function pgq.maint_skipped_events()
-    is 'Deletes what is left of cancelled events that are out of reach.';
+comment on function pgq.maint_skipped_events is 'Deletes old rows of cancelled events.';

@@ -16,8 +16,7 @@
 -- Returns: 0, done.
 -- Writes: ACCESS SHARE lock on event tables; update and delete pgq.stage; delete pgq.ledger.
 create or replace function pgq.maint_stages()
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
 begin
@@ -66,5 +65,4 @@ begin
                for update skip locked);
     return 0;
 end $$;
-comment on function pgq.maint_stages()
-    is 'Drops stages that wait in vain, and deletes what stages and writers left behind.';
+comment on function pgq.maint_stages is 'Drops stages that wait in vain, and old rows.';

@@ -16,7 +16,7 @@
 -- Writes: row locks and update pgq.registration; update pgq.retry_queue.
 create or replace function pgq.maint_stalled()
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set lock_timeout = '100ms' as $$
+set lock_timeout = '100ms' as $$
 declare
     q pgq.queue;
     r record;
@@ -81,4 +81,4 @@ begin
     end loop;
     return 0;
 end $$;
-comment on function pgq.maint_stalled() is 'Detaches consumers that keep events for too long.';
+comment on function pgq.maint_stalled is 'Detaches consumers that keep events for too long.';

@@ -1,11 +1,9 @@
 -- The tables of the engine that need VACUUM; none where autovacuum is on.
--- Writes: nothing.
 create or replace function pgq.maint_tables_to_vacuum()
-returns setof text language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof text language sql security definer set search_path = pg_catalog, pg_temp as $$
     select 'pgq.' || unnest(array['queue', 'consumer', 'registration', 'position', 'tick',
         'tick_recent', 'retry_queue', 'dead_event', 'delayed_event', 'dedup_key', 'skipped_event',
         'ledger', 'stage'])
      where current_setting('autovacuum') <> 'on'
 $$;
-comment on function pgq.maint_tables_to_vacuum() is 'Tables to vacuum if autovacuum is off.';
+comment on function pgq.maint_tables_to_vacuum is 'Tables to vacuum if autovacuum is off.';

@@ -11,8 +11,7 @@
 --   would look unneeded.
 -- Writes: row lock pgq.queue; delete pgq.tick; the session's setting pgq.ticks_gone_<queue id>.
 create or replace function pgq.maint_ticks(i_queue_name text)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_chunk constant int := 2000;
     q pgq.queue;
@@ -48,4 +47,4 @@ begin
     get diagnostics v_deleted = row_count;
     return (v_deleted = v_chunk)::int;
 end $$;
-comment on function pgq.maint_ticks(text) is 'Deletes unneeded ticks: 1 call again, 0 done.';
+comment on function pgq.maint_ticks is 'Deletes unneeded ticks: 1 call again, 0 done.';

@@ -28,7 +28,7 @@ create or replace function pgq.move_delayed_events(
     i_left_out text[] default '{}', out moved int, out next_delayed interval,
     out next_retry interval)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set datestyle = 'ISO' set enable_seqscan = off set enable_bitmapscan = off
+set datestyle = 'ISO' set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off set enable_sort = off
 set enable_incremental_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
 declare
@@ -131,5 +131,4 @@ begin
          where ev_retry_after > now() and ev_retry_after < 'infinity'  -- see retry_time
          order by ev_retry_after limit 1) - clock_timestamp();
 end $$;
-comment on function pgq.move_delayed_events(text[])
-    is 'Inserts delayed events into their queues when they are due.';
+comment on function pgq.move_delayed_events is 'Inserts delayed events that are due.';

@@ -7,8 +7,7 @@
 -- Writes: row lock pgq.registration; as remove_parked.
 create or replace function pgq.delete_parked(
     i_queue_name text, i_consumer_name text, i_keys text[])
-returns setof bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
     v_taken bigint[];
@@ -29,5 +28,4 @@ begin
     perform pgq.remove_parked(v_sub, null, v_ids);
     return query select unnest(v_ids);
 end $$;
-comment on function pgq.delete_parked(text, text, text[])
-    is 'Deletes the heads of parked keys for good, and returns their ids.';
+comment on function pgq.delete_parked is 'Deletes the heads of parked keys; returns their ids.';

@@ -5,7 +5,6 @@
 -- Returns: park_since: when the head was parked. park_after: when it is due. park_error and
 --   park_reason: of its last failure; null if it waited for others, and is next.
 -- Raises: PQ002 not a subscriber.
--- Writes: nothing.
 create or replace function pgq.get_parked(
     i_queue_name text, i_consumer_name text, i_keys text[] default null, i_limit int default null,
     i_count int default 10000, out park_key text, out events bigint, out park_since timestamptz,
@@ -14,7 +13,7 @@ create or replace function pgq.get_parked(
     out ev_data text, out ev_extra1 text, out ev_extra2 text, out ev_extra3 text,
     out ev_extra4 text)
 returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set plan_cache_mode = force_custom_plan as $$
+set plan_cache_mode = force_custom_plan as $$
 declare
     v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
 begin
@@ -36,5 +35,4 @@ begin
                  where f.ev_owner = v_sub and f.park_key = h.park_key limit i_count) bounded) c
      order by h.park_since, h.park_key;
 end $$;
-comment on function pgq.get_parked(text, text, text[], int, int)
-    is 'The parked keys of a consumer, the one that waits longest first.';
+comment on function pgq.get_parked is 'A consumer''s parked keys, the oldest first.';

@@ -5,8 +5,7 @@
 -- Raises: 40001 as check_snapshot.
 -- Writes: as check_snapshot.
 create or replace function pgq.get_parked_keys(x_batch_id bigint, x_keys text[])
-returns setof text language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof text language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     p record;
 begin
@@ -29,4 +28,4 @@ begin
          where exists (select from pgq.parked where ev_owner = p.owner and park_key = key);
     end if;
 end $$;
-comment on function pgq.get_parked_keys(bigint, text[]) is 'Which of some keys are parked.';
+comment on function pgq.get_parked_keys is 'Which of some keys are parked.';

@@ -2,10 +2,8 @@
 -- It is a search in an index, so a consumer may ask at every batch. A failed event behind a head
 -- has a time too, and waits for the head all the same.
 -- Raises: PQ002 not a subscriber.
--- Writes: nothing.
 create or replace function pgq.next_parked(i_queue_name text, i_consumer_name text)
-returns interval language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns interval language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
 begin
@@ -15,5 +13,4 @@ begin
                      where ev_owner = v_sub and park_key = h.park_key and park_no < h.park_no)
              order by park_after limit 1) - clock_timestamp();
 end $$;
-comment on function pgq.next_parked(text, text)
-    is 'How long until the next parked event is due; null: none is parked.';
+comment on function pgq.next_parked is 'How long until the next parked event is due.';

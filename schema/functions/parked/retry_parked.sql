@@ -6,7 +6,7 @@
 create or replace function pgq.retry_parked(
     i_queue_name text, i_consumer_name text, i_keys text[] default null)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set plan_cache_mode = force_custom_plan as $$
+set plan_cache_mode = force_custom_plan as $$
 declare
     v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
     v_count int;
@@ -23,5 +23,4 @@ begin
     get diagnostics v_count = row_count;
     return v_count;
 end $$;
-comment on function pgq.retry_parked(text, text, text[])
-    is 'Makes the heads of parked keys due now.';
+comment on function pgq.retry_parked is 'Makes the heads of parked keys due now.';

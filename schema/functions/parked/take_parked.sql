@@ -19,7 +19,7 @@ create or replace function pgq.take_parked(
     i_queue_name text, i_consumer_name text, i_limit int, out batch_id bigint,
     out cur_tick_id bigint, out prev_tick_id bigint, out cur_tick_time timestamptz,
     out prev_tick_time timestamptz, out cur_tick_event_seq bigint, out prev_tick_event_seq bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     p pgq.position;
     t pgq.tick;
@@ -49,5 +49,4 @@ begin
     perform pgq.move_position(p.pos_sub, p.pos_no, p.pos_last_tick, p.pos_last_tick, batch_id,
         x_holder => p.pos_holder, x_part => p.pos_part, x_ids => v_ids);
 end $$;
-comment on function pgq.take_parked(text, text, int)
-    is 'Opens a batch of the parked events that are due.';
+comment on function pgq.take_parked is 'Opens a batch of the parked events that are due.';

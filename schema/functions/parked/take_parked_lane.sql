@@ -13,7 +13,7 @@ create or replace function pgq.take_parked_lane(
     out prev_tick_time timestamptz, out cur_tick_event_seq bigint,
     out prev_tick_event_seq bigint, out part_size int, out tries int, out worker text,
     out died text[], out busy int, out subscription int, out lane_key text)
-language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     p pgq.registration;
     v pgq.current_position;
@@ -70,5 +70,4 @@ begin
            cur_tick_event_seq
       from pgq.tick where tick_queue = p.sub_queue and tick_id = s.pos_last_tick limit 1;
 end $$;
-comment on function pgq.take_parked_lane(text, text, text, int, interval, text)
-    is 'Gives a run a batch of parked events of one lane.';
+comment on function pgq.take_parked_lane is 'Gives a run a batch of parked events of one lane.';

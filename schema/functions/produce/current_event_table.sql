@@ -4,7 +4,6 @@
 -- consumer has had its events.
 -- Returns: the qualified, quoted name.
 -- Raises: PQ001; PQ006 Writing to queue disabled.
--- Writes: nothing.
 create or replace function pgq.current_event_table(x_queue_name text)
 returns text language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -16,4 +15,4 @@ begin
     end if;
     return format('pgq.%I', pgq.event_table(q.queue_id, q.queue_cur_table));
 end $$;
-comment on function pgq.current_event_table(text) is 'The table that a COPY writes into.';
+comment on function pgq.current_event_table is 'The table that a COPY writes into.';

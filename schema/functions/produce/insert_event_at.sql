@@ -12,8 +12,7 @@ create or replace function pgq.insert_event_at(
     i_queue_name text, i_deliver_at timestamptz, ev_type text, ev_data text,
     ev_extra1 text default null, ev_extra2 text default null, ev_extra3 text default null,
     ev_extra4 text default null)
-returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 declare
     q pgq.queue;
@@ -29,6 +28,4 @@ begin
         ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
     return v_id;
 end $$;
-comment on function pgq.insert_event_at(
-    text, timestamptz, text, text, text, text, text, text)
-    is 'Inserts an event that is due at a time.';
+comment on function pgq.insert_event_at is 'Inserts an event that is due at a time.';

@@ -31,7 +31,7 @@ create or replace function pgq.insert_event_once(
     ev_extra4 text default null, i_deliver_at timestamptz default null,
     out ev_id bigint, out is_new boolean)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set jit = off
+set enable_seqscan = off set jit = off
 set max_parallel_workers_per_gather = 0 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
@@ -87,6 +87,4 @@ begin
     perform pgq.insert_row(q.queue_id, v_id, now(), null, null,
         ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
 end $$;
-comment on function pgq.insert_event_once(
-    text, text, interval, text, text, text, text, text, text, timestamptz)
-    is 'Inserts an event unless its key is taken; returns its id, or that of the first one.';
+comment on function pgq.insert_event_once is 'Inserts an event unless its key is taken.';

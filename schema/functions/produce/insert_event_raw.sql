@@ -31,6 +31,4 @@ begin
     end if;
     return v_id;
 end $$;
-comment on function pgq.insert_event_raw(
-    text, bigint, timestamptz, int, int, text, text, text, text, text, text)
-    is 'Inserts an event with all its fields given.';
+comment on function pgq.insert_event_raw is 'Inserts an event with all its fields given.';

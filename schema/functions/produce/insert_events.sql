@@ -29,5 +29,4 @@ begin
         returning ev_id$sql$, pgq.event_table(q.queue_id, q.queue_cur_table), q.queue_event_seq)
         using ev_types, ev_datas, ev_extra1s, ev_extra2s, ev_extra3s, ev_extra4s;
 end $$;
-comment on function pgq.insert_events(text, text[], text[], text[], text[], text[], text[])
-    is 'Inserts many events with one call; returns their ids.';
+comment on function pgq.insert_events is 'Inserts many events with one call; returns their ids.';

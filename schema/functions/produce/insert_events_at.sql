@@ -7,8 +7,7 @@ create or replace function pgq.insert_events_at(
     i_queue_name text, i_deliver_at timestamptz, ev_types text[], ev_datas text[],
     ev_extra1s text[] default null, ev_extra2s text[] default null, ev_extra3s text[] default null,
     ev_extra4s text[] default null)
-returns setof bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
 begin
@@ -31,6 +30,4 @@ begin
       from ordered
     returning ev_id;
 end $$;
-comment on function pgq.insert_events_at(
-    text, timestamptz, text[], text[], text[], text[], text[], text[])
-    is 'Inserts many events that are due at one time; returns their ids.';
+comment on function pgq.insert_events_at is 'Inserts many events that are due at one time.';

@@ -11,8 +11,7 @@
 --   the lease, or as check_snapshot.
 -- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot.
 create or replace function pgq.finish_events(x_batch_id bigint, x_event_ids bigint[])
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     p pgq.position := pgq.lock_batch(x_batch_id, true);
     v_open bigint[];
@@ -53,8 +52,7 @@ comment on function pgq.finish_events(bigint, bigint[])
 -- Raises: PQ009 arrays of different lengths; as the other form.
 -- Writes: as the other form.
 create or replace function pgq.finish_events(x_batch_ids bigint[], x_event_ids bigint[])
-returns setof bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     l record;
 begin

@@ -30,8 +30,7 @@ create or replace function pgq.receive(
     out attempt int, out ev_id bigint, out ev_time timestamptz, out ev_txid bigint,
     out ev_retry int, out ev_type text, out ev_data text, out ev_extra1 text, out ev_extra2 text,
     out ev_extra3 text, out ev_extra4 text)
-returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     p pgq.current_position;  -- the consumer's
     d pgq.current_position;  -- a range that nobody holds
@@ -78,5 +77,4 @@ begin
         perform pgq.move_position(d.sub_id, d.pos_no, null, null, null);
     end loop;
 end $$;
-comment on function pgq.receive(text, text, int, interval)
-    is 'Leases events of a shared consumer to a receiver.';
+comment on function pgq.receive is 'Leases events of a shared consumer to a receiver.';

@@ -6,7 +6,7 @@
 -- Writes: as register_consumer, set_lanes, if it has none.
 create or replace function pgq.register_lanes(
     i_queue_name text, i_consumer_name text, i_lanes int, i_key text, out lanes int, out key text)
-language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_mode text;
     v_parent int;
@@ -34,5 +34,4 @@ begin
         perform pgq.set_lanes(i_queue_name, i_consumer_name, i_lanes, i_key);
     end loop;
 end $$;
-comment on function pgq.register_lanes(text, text, int, text)
-    is 'Registers a consumer with lanes; returns the lanes that it has.';
+comment on function pgq.register_lanes is 'Registers a consumer with lanes; returns them.';

@@ -8,8 +8,7 @@
 -- Writes: as register_consumer, for the consumer; as add_registration; insert pgq.position.
 create or replace function pgq.register_subconsumer(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     c_name constant text := i_consumer_name || '.' || i_subconsumer_name;
     p record;
@@ -39,5 +38,4 @@ begin
     end if;
     return r.is_new::int;
 end $$;
-comment on function pgq.register_subconsumer(text, text, text)
-    is 'Registers a worker of a shared consumer: 1 new, 0 already.';
+comment on function pgq.register_subconsumer is 'Registers a worker of a shared consumer.';

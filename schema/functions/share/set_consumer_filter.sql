@@ -16,8 +16,7 @@
 -- Writes: row locks and update pgq.registration; insert pgq.position, for open batches.
 create or replace function pgq.set_consumer_filter(
     i_queue_name text, i_consumer_name text, i_filter jsonb)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     r pgq.registration;
     p pgq.current_position;
@@ -60,5 +59,4 @@ begin
      where sub_parent = v_sub and sub_mode = 'lane';
     return 1;
 end $$;
-comment on function pgq.set_consumer_filter(text, text, jsonb)
-    is 'Decides which events a consumer takes: 1 changed, 0 it was so.';
+comment on function pgq.set_consumer_filter is 'Decides which events a consumer takes.';

@@ -10,8 +10,7 @@
 --   remove_registration.
 create or replace function pgq.set_consumer_mode(
     i_queue_name text, i_consumer_name text, i_mode text)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     r record;
     lane record;
@@ -50,5 +49,4 @@ begin
      where sub_id = v_sub and sub_mode is distinct from i_mode;
     return found::int;
 end $$;
-comment on function pgq.set_consumer_mode(text, text, text)
-    is 'Decides whether one process or several workers run a consumer: 1 changed, 0 it was so.';
+comment on function pgq.set_consumer_mode is 'Decides if workers share a consumer.';

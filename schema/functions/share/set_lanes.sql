@@ -15,8 +15,7 @@
 --   add_lanes, end_lanes, remove_registration.
 create or replace function pgq.set_lanes(
     i_queue_name text, i_consumer_name text, i_lanes int, i_key text)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     c_most constant int := 1024;
     p pgq.registration;
@@ -91,5 +90,4 @@ begin
     perform pgq.add_lanes(p, i_lanes, i_key, v_tick);
     return 1;
 end $$;
-comment on function pgq.set_lanes(text, text, int, text)
-    is 'Divides a consumer into lanes, or changes them: 1 changed, 0 it was so.';
+comment on function pgq.set_lanes is 'Divides a consumer into lanes: 1 changed, 0 it was so.';

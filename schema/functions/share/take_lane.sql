@@ -30,7 +30,7 @@ create or replace function pgq.take_lane(
     out cur_tick_time timestamptz, out prev_tick_time timestamptz, out cur_tick_event_seq bigint,
     out prev_tick_event_seq bigint, out part_size int, out tries int, out worker text,
     out died text[], out busy int, out subscription int, out lane_key text)
-language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     p pgq.registration;
     s pgq.current_position;
@@ -116,6 +116,4 @@ begin
     select tick_id, tick_time, tick_event_seq into cur_tick_id, cur_tick_time, cur_tick_event_seq
       from pgq.tick where tick_queue = p.sub_queue and tick_id = s.pos_next_tick limit 1;
 end $$;
-comment on function pgq.take_lane(
-    text, text, text, interval, interval, interval, int, interval, int, jsonb, text)
-    is 'Gives a run the next batch of one of its consumer''s lanes.';
+comment on function pgq.take_lane is 'Gives a run the next batch of one of its consumer''s lanes.';

@@ -46,7 +46,7 @@ create or replace function pgq.take_part(
     out prev_tick_id bigint, out cur_tick_time timestamptz, out prev_tick_time timestamptz,
     out cur_tick_event_seq bigint, out prev_tick_event_seq bigint, out part_size int,
     out tries int, out worker text, out died text[], out leases int)
-language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     c_worker constant text := i_consumer_name || '.' || i_subconsumer_name;
     p pgq.current_position;  -- the consumer's
@@ -179,6 +179,4 @@ begin
     select tick_id, tick_time, tick_event_seq into cur_tick_id, cur_tick_time, cur_tick_event_seq
       from pgq.tick where tick_queue = p.sub_queue and tick_id = v_next limit 1;
 end $$;
-comment on function pgq.take_part(
-    text, text, text, text, interval, interval, interval, int, interval, int, jsonb)
-    is 'Gives a worker of a shared consumer a range of its own.';
+comment on function pgq.take_part is 'Gives a worker of a shared consumer a range of its own.';

@@ -6,8 +6,7 @@
 -- Raises: PQ009 as lease_end; 40001 as lock_batch.
 -- Writes: as lock_batch; update pgq.position.
 create or replace function pgq.touch_batch(x_batch_id bigint, i_lease interval default null)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     p pgq.position := pgq.lock_batch(x_batch_id, false);
     c_until constant timestamptz := pgq.lease_end(i_lease);
@@ -20,5 +19,4 @@ begin
      where pos_sub = p.pos_sub and pos_no = p.pos_no;
     return found::int;
 end $$;
-comment on function pgq.touch_batch(bigint, interval)
-    is 'Sends a heartbeat for a batch: 1 done, 0 it was not open.';
+comment on function pgq.touch_batch is 'Sends a heartbeat for a batch: 1 done, 0 it was not open.';

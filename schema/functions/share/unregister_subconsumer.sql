@@ -6,8 +6,7 @@
 -- Writes: row lock pgq.registration, pgq.consumer; as remove_registration.
 create or replace function pgq.unregister_subconsumer(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text, i_batch_handling int)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     r pgq.registration;
 begin
@@ -23,5 +22,4 @@ begin
     perform pgq.remove_registration(r);
     return 1;
 end $$;
-comment on function pgq.unregister_subconsumer(text, text, text, int)
-    is 'Removes a worker''s registration: 1 done, 0 none.';
+comment on function pgq.unregister_subconsumer is 'Removes a worker''s registration.';

@@ -22,8 +22,7 @@
 create or replace function pgq.commit_stage(
     i_queue_name text, i_writer text, i_epoch bigint, i_stages bigint[], i_events bigint,
     i_fingerprint bigint default null)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
     v_new boolean;
@@ -100,5 +99,4 @@ begin
     perform nextval(q.queue_event_seq::regclass);
     return 1;
 end $$;
-comment on function pgq.commit_stage(text, text, bigint, bigint[], bigint, bigint)
-    is 'Releases the events of a writer''s stages, once.';
+comment on function pgq.commit_stage is 'Releases the events of a writer''s stages, once.';

@@ -5,8 +5,7 @@
 -- Raises: 42501 as check_writer; 42P01 the queue was dropped meanwhile.
 -- Writes: ROW EXCLUSIVE lock on an event table; update pgq.stage.
 create or replace function pgq.drop_stage(i_queue_name text, i_writer text)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
     v_count int;
@@ -22,4 +21,4 @@ begin
     get diagnostics v_count = row_count;
     return v_count;
 end $$;
-comment on function pgq.drop_stage(text, text) is 'Drops the stages that a writer did not release.';
+comment on function pgq.drop_stage is 'Drops the stages that a writer did not release.';

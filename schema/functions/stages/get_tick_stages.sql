@@ -12,8 +12,7 @@
 create or replace function pgq.get_tick_stages(
     i_queue_name text, i_from_tick bigint, i_to_tick bigint, out stage bigint,
     out stage_txid bigint, out stage_released_by bigint, out events bigint)
-returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     r record;
 begin
@@ -29,4 +28,4 @@ begin
        and txid_visible_in_snapshot(s.stage_released_by, r.to_snapshot)
      order by 3, 2;
 end $$;
-comment on function pgq.get_tick_stages(text, bigint, bigint) is 'The stages released in a range.';
+comment on function pgq.get_tick_stages is 'The stages released in a range.';

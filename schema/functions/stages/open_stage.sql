@@ -20,8 +20,7 @@
 --   check_writer; PQ012 as check_moved.
 -- Writes: insert pgq.stage.
 create or replace function pgq.open_stage(i_queue_name text, i_writer text, i_epoch bigint)
-returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
     v_done boolean;
@@ -58,5 +57,4 @@ begin
     end if;
     return v_stage;
 end $$;
-comment on function pgq.open_stage(text, text, bigint)
-    is 'Makes the transaction a stage: its events wait until commit_stage.';
+comment on function pgq.open_stage is 'Makes the transaction a stage, for commit_stage.';

@@ -10,8 +10,7 @@
 -- Returns: the current last tick; null for a missing queue.
 -- Writes: nextval of the event sequence; as seq_setval for a ticker_max_count beyond a million.
 create or replace function pgq.force_tick(i_queue_name text)
-returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_most constant int := 1000000;  -- ids
     q pgq.queue;
@@ -27,4 +26,4 @@ begin
     end if;
     return (select max(tick_id) from pgq.tick where tick_queue = q.queue_id);
 end $$;
-comment on function pgq.force_tick(text) is 'Makes the next pgq.ticker(queue) tick.';
+comment on function pgq.force_tick is 'Makes the next pgq.ticker(queue) tick.';

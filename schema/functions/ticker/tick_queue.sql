@@ -4,8 +4,7 @@
 -- Raises, writes: as insert_tick.
 create or replace function pgq.tick_queue(
     i_queue_name text, out tick_id bigint, out tick_snapshot text)
-returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_queue_id int;
 begin
@@ -20,4 +19,4 @@ begin
         return next;
     end if;
 end $$;
-comment on function pgq.tick_queue(text) is 'Ticks a queue now and returns the tick''s snapshot.';
+comment on function pgq.tick_queue is 'Ticks a queue now and returns the tick''s snapshot.';

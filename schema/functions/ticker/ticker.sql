@@ -3,8 +3,7 @@
 -- Raises: PQ001; PQ011 external tick source, or paused; as insert_tick.
 -- Writes: as insert_tick; nothing, not even an xid, when it is not due.
 create or replace function pgq.ticker(i_queue_name text)
-returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q constant pgq.queue := pgq.find_queue(i_queue_name);
 begin
@@ -34,8 +33,7 @@ comment on function pgq.ticker(text) is 'Ticks a queue if it is due.';
 -- Raises: PQ013 not READ COMMITTED.
 -- Writes: as ticker(text).
 create or replace function pgq.ticker()
-returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_name text;
     v_ticked bigint := 0;
@@ -66,8 +64,7 @@ comment on function pgq.ticker() is 'Ticks every queue that is due.';
 -- Writes: as insert_tick, seq_setval.
 create or replace function pgq.ticker(
     i_queue_name text, i_tick_id bigint, i_orig_timestamp timestamptz, i_event_seq bigint)
-returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     c_most constant bigint := 1::bigint << 62;
     q pgq.queue;

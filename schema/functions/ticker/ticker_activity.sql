@@ -12,7 +12,7 @@ create or replace function pgq.ticker_activity(
     i_first int, i_last int, i_queue_ids int[], out queue_id int, out queue_name text,
     out sequence regclass, out event_seq bigint)
 returns setof record language plpgsql rows 10
-security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
+security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 begin
     return query
@@ -33,8 +33,7 @@ comment on function pgq.ticker_activity(int, int, int[]) is 'The last event ids 
 
 -- The last event id of every queue that this database ticks.
 create or replace function pgq.ticker_activity(out queue_name text, out event_seq bigint)
-returns setof record language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
     select queue_name, event_seq from pgq.ticker_activity(-2147483648, 2147483647, '{}')
 $$;
 comment on function pgq.ticker_activity() is 'The last event id of every queue ticked here.';

@@ -8,8 +8,7 @@
 -- Writes: as try_lock_against_drop; takes no xid.
 create or replace function pgq.ticker_due(
     i_first int default -2147483648, i_last int default 2147483647)
-returns setof text language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns setof text language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
     v_due text[];
@@ -53,4 +52,4 @@ begin
         end;
     end loop;
 end $$;
-comment on function pgq.ticker_due(int, int) is 'The queues that pgq.ticker(queue) would tick now.';
+comment on function pgq.ticker_due is 'The queues that pgq.ticker(queue) would tick now.';

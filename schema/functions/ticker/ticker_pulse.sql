@@ -3,8 +3,7 @@
 -- ticker_activity, which takes twice as long. The text holds a 64-bit hash.
 -- Writes: as try_lock_against_drop; takes no xid.
 create or replace function pgq.ticker_pulse(i_first int, i_last int, i_excluded int[])
-returns text language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns text language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     return (
         select count(*) || ' ' || coalesce(bit_xor(hashint8extended(
@@ -15,4 +14,4 @@ begin
          where queue_id between i_first and i_last and queue_id <> all (i_excluded)
            and not queue_external_ticker and not queue_ticker_paused);
 end $$;
-comment on function pgq.ticker_pulse(int, int, int[]) is 'A text that changes with new events.';
+comment on function pgq.ticker_pulse is 'A text that changes with new events.';

@@ -8,7 +8,6 @@
 -- kept (pos_died), each once: see uncount_end.
 -- Parameters: d: the range.
 -- Returns: the range, with pos_part, pos_tries, pos_died and pos_leases as they are from now on.
--- Writes: nothing.
 create or replace function pgq.count_end(d pgq.current_position)
 returns pgq.current_position language plpgsql as $$
 begin

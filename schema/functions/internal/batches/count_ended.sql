@@ -5,7 +5,6 @@
 -- and not while it has a new session. The lock is tried and released at once, as in holder_is_dead.
 -- Parameters: i_tries, i_died: pos_tries and pos_died, see pgq.position.
 -- Returns: both without the runs that have not ended.
--- Writes: nothing.
 create or replace function pgq.count_ended(
     i_tries int, i_died text[], out tries int, out died text[])
 language plpgsql as $$

@@ -1,6 +1,5 @@
 -- How many workers a shared consumer has that have a range, or a session with the advisory lock of
 -- their subconsumer. The calling worker counts.
--- Writes: nothing.
 create or replace function pgq.count_live_workers(i_parent int, i_worker int)
 returns bigint language sql as $$
     select 1 + count(*)

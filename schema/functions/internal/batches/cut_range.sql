@@ -13,7 +13,6 @@
 --
 -- Returns: the last id of each part but the last one; null: the range is small.
 -- Raises: 42501 as range_sql.
--- Writes: nothing.
 create or replace function pgq.cut_range(p pgq.current_position, i_next_tick bigint, i_wanted int)
 returns bigint[] language plpgsql as $$
 declare

@@ -2,7 +2,6 @@
 -- lock; lock_free_range claims.
 -- Parameters: i_parent: the consumer. i_worker: only this subconsumer; null: all of them.
 -- Returns: its position, all null when there is none.
--- Writes: nothing.
 create or replace function pgq.find_dead_worker(
     i_parent int, i_dead_interval interval, i_worker int default null)
 returns pgq.current_position language plpgsql as $$

@@ -6,7 +6,7 @@
 -- itself, which comes back. Clients that make PGQ's own calls hold no lock.
 -- Parameters: i_class, i_key: the advisory lock: of the subconsumer, by its sub_id; or of a run
 --   with lanes, by hashtext(i_holder).
--- Writes: nothing; it is inlined into the query that calls it.
+-- It is inlined into the query that calls it.
 create or replace function pgq.holder_is_dead(
     i_key int, i_holder text, i_until timestamptz, i_active timestamptz,
     i_dead_interval interval, i_class int default pgq.lock_number('consumer'))

@@ -2,7 +2,6 @@
 -- before the lease ends: so a lease in a wrong unit, or without an end, would stop them for years.
 -- Returns: null without a lease.
 -- Raises: PQ009 more than a day.
--- Writes: nothing.
 create or replace function pgq.lease_end(i_lease interval)
 returns timestamptz language plpgsql as $$
 begin

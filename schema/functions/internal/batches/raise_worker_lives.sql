@@ -1,7 +1,6 @@
 -- Raises the error for a caller that uses the name of another worker, which lives.
 -- Parameters: w: the worker's subconsumer.
 -- Raises: PQ021, always.
--- Writes: nothing.
 create or replace function pgq.raise_worker_lives(w pgq.current_position)
 returns void language plpgsql as $$
 begin

@@ -2,7 +2,6 @@
 -- Parameters: each filter may be null: then it takes every event. i_type, i_error: equal to the
 --   event's type and to the exception's class; '': those that have none. i_since, i_until: it died
 --   at the first or later, and before the second.
--- Writes: nothing.
 create or replace function pgq.dead_event_matches(
     d pgq.dead_event, i_event_ids bigint[], i_type text, i_error text, i_since timestamptz,
     i_until timestamptz)

@@ -2,7 +2,6 @@
 -- table's lock, or waits for it, for more than 100 ms. For lists of all queues: see read_sequence.
 -- pg_total_relation_size releases its locks at once, so thousands of tables fit into one call.
 -- Raises: 40P01.
--- Writes: nothing.
 create or replace function pgq.event_bytes(q pgq.queue)
 returns bigint language plpgsql set lock_timeout = '100ms' as $$
 begin

@@ -2,7 +2,6 @@
 -- another session holds its lock, or waits for it, for more than 100 ms. For lists of all queues,
 -- which one queue must neither break nor delay.
 -- Raises: 40P01.
--- Writes: nothing.
 create or replace function pgq.read_sequence(i_sequence text)
 returns bigint language plpgsql set lock_timeout = '100ms' as $$
 begin

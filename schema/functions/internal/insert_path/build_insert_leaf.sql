@@ -13,7 +13,7 @@
 -- table.
 --
 -- Parameters: i_columns: the columns that the caller fills, from variables of the same names.
--- Writes: nothing.
+-- Writes: nothing: it returns the text of INSERTs.
 create or replace function pgq.build_insert_leaf(q pgq.queue, i_columns text)
 returns text language sql stable as $$
     select format(E'if v_queue = %s then\n%send if;\n', q.queue_id, string_agg(format(

@@ -1,7 +1,6 @@
 -- The source text of a binary tree of comparisons: leaf n serves the queue ids from i_queue_ids[n]
 -- to before the next one. Ten comparisons find one of a thousand queues; a list would take five
 -- hundred.
--- Writes: nothing.
 create or replace function pgq.build_insert_tree(i_queue_ids int[], i_leaves text[])
 returns text language plpgsql immutable strict as $$
 declare

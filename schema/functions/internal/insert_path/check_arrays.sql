@@ -1,7 +1,6 @@
 -- Refuses arrays of events that have not one element an event each.
 -- Parameters: those of insert_events; an extra array that is null stands for an array of nulls.
 -- Raises: PQ009 arrays of different lengths, or NULL for types or data.
--- Writes: nothing.
 create or replace function pgq.check_arrays(
     i_types text[], i_datas text[], i_extra1s text[], i_extra2s text[], i_extra3s text[],
     i_extra4s text[])

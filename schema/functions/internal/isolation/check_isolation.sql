@@ -10,7 +10,6 @@
 --
 -- Parameters: i_what: the subject of the message.
 -- Raises: PQ013 not READ COMMITTED.
--- Writes: nothing.
 create or replace function pgq.check_isolation(i_what text)
 returns void language plpgsql as $$
 begin

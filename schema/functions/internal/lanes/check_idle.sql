@@ -2,7 +2,6 @@
 -- holds an advisory lock of theirs. The caller has locked them. One with parked events is refused
 -- too: in another mode nobody takes them.
 -- Raises: PQ021.
--- Writes: nothing.
 create or replace function pgq.check_idle(i_sub_id int, i_queue_name text, i_consumer_name text)
 returns void language plpgsql as $$
 declare

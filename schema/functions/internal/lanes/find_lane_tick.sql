@@ -6,7 +6,6 @@
 --   or an interval, the next tick is theirs.
 -- Returns: null when there is none yet; never a tick beyond sub_stop_tick.
 -- Raises: PQ015 as find_next_tick.
--- Writes: nothing.
 create or replace function pgq.find_lane_tick(
     s pgq.current_position, i_min_lag interval, i_min_count int,
     i_min_interval interval, i_wanted int)

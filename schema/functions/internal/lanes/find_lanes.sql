@@ -1,6 +1,5 @@
 -- The registration of a consumer with lanes.
 -- Raises: PQ002 not a subscriber; PQ020 it has none; PQ024 as raise_detached.
--- Writes: nothing.
 create or replace function pgq.find_lanes(i_queue_name text, i_consumer_name text)
 returns pgq.registration language plpgsql as $$
 declare

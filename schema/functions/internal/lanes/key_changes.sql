@@ -1,5 +1,4 @@
 -- Whether a batch is of a lane that ends, and the new lanes have another key.
--- Writes: nothing.
 create or replace function pgq.key_changes(x_batch_id bigint)
 returns boolean language sql stable as $$
     select exists (

@@ -2,7 +2,6 @@
 -- spread by their id. Names are qualified as in filter_sql.
 -- Parameters: i_lane: [number, lanes, key, key_hash], with the number counted from 0.
 -- Returns: SQL text; null for null.
--- Writes: nothing.
 create or replace function pgq.lane_sql(i_lane jsonb)
 returns text language sql immutable strict as $$
     select format('(coalesce(pg_catalog.hashtextextended(%I collate pg_catalog."C", 0), ev_id) '

@@ -1,7 +1,6 @@
 -- Raises the error for a lane that came from a server where keys have other hashes.
 -- Parameters: i_parent: the consumer.
 -- Raises: PQ012, always.
--- Writes: nothing.
 create or replace function pgq.raise_other_hash(i_parent int)
 returns void language plpgsql as $$
 declare

@@ -9,7 +9,7 @@
 -- Parameters: i_from: the time of the poll, -infinity: all. i_xmax, i_xip: the poll did not see the
 --   transactions from i_xmax on, and those in i_xip.
 -- Returns: each row once.
--- Writes: nothing; it is STABLE, so that it is inlined into the query that calls it.
+-- It is STABLE, so that it is inlined into the query that calls it.
 create or replace function pgq.due_retries(i_from timestamptz, i_xmax bigint, i_xip bigint[])
 returns setof pgq.retry_queue language sql stable as $$
     select * from pgq.retry_queue where ev_retry_after >= i_from and ev_retry_after <= now()

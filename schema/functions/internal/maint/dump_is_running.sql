@@ -1,7 +1,6 @@
 -- Says whether another session holds pgq.truncation_N in ACCESS SHARE, as pg_dump does until it
 -- ends. A rotation or compaction would only time out. And while it waits, pg_dump -j fails: its
 -- workers lock with NOWAIT, and a lock that another session waits for is refused to them.
--- Writes: nothing.
 create or replace function pgq.dump_is_running()
 returns boolean language sql as $$
     select exists (

@@ -5,7 +5,7 @@
 -- xmin was held back.
 --
 -- Parameters: i_xmax, i_xip: from parse_poll.
--- Writes: nothing; it is STABLE, so that it is inlined into the query that calls it.
+-- It is STABLE, so that it is inlined into the query that calls it.
 create or replace function pgq.late_delayed(i_xmax bigint, i_xip bigint[])
 returns setof pgq.delayed_event language sql stable as $$
     select * from pgq.delayed_event

@@ -6,7 +6,6 @@
 -- Parameters: i_poll: as note_poll wrote it; null or empty: there was none yet.
 -- Returns: seen_from: its time; -infinity: none. seen_xmax, seen_xip: it did not see the
 --   transactions from seen_xmax on, and those in seen_xip, which have ended.
--- Writes: nothing.
 create or replace function pgq.parse_poll(
     i_poll text, out seen_from timestamptz, out seen_xmax bigint, out seen_xip bigint[])
 language plpgsql as $$

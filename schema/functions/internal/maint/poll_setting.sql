@@ -7,8 +7,6 @@
 -- may have begun before the poll, with a time that has passed. A row with this state would leave
 -- dead rows itself. The setting's name holds the table's file number, so that a new table (a
 -- restored dump) is read from its beginning.
---
--- Writes: nothing.
 create or replace function pgq.poll_setting(i_table text) returns text language sql stable as $$
     select 'pgq.due_seen_' || pg_relation_filenode(format('pgq.%I', i_table)::regclass)
 $$;

@@ -5,7 +5,6 @@
 -- to later ticks. A tick in the future has no age, because the clock was ahead: it is never the
 -- result, and later ticks decide whether its events are kept.
 -- Returns: the first tick that can be read from, if none is as old; null without a retention.
--- Writes: nothing.
 create or replace function pgq.retained_tick(q pgq.queue)
 returns bigint language plpgsql as $$
 declare

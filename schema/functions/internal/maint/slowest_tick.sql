@@ -1,6 +1,5 @@
 -- The position of a queue's slowest consumer, or the queue's last tick when it has none. Every
 -- consumer has had the events that this tick sees, except those that are detached.
--- Writes: nothing.
 create or replace function pgq.slowest_tick(i_queue_id int)
 returns bigint language plpgsql as $$
 begin

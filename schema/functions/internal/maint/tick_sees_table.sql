@@ -7,7 +7,6 @@
 --
 -- Parameters: i_table: the number of one of the queue's tables.
 -- Returns: false also for a missing tick.
--- Writes: nothing.
 create or replace function pgq.tick_sees_table(i_queue_id int, i_tick_id bigint, i_table int)
 returns boolean language plpgsql as $$
 declare

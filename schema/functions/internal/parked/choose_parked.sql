@@ -2,7 +2,6 @@
 -- Parameters: i_owner: the consumer. i_limit: at most so many. i_lane: only events of this lane,
 --   see lane_sql; null: all.
 -- Returns: their ids; an empty array: no head is due.
--- Writes: nothing.
 create or replace function pgq.choose_parked(i_owner int, i_limit int, i_lane jsonb)
 returns bigint[] language plpgsql as $$
 declare

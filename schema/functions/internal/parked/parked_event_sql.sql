@@ -5,7 +5,6 @@
 -- all parked events of the consumer.
 -- Parameters: i_owner: the consumer. i_batch, i_ids: the batch and its pos_ids.
 -- Returns: SQL text; per key in the order of the events.
--- Writes: nothing.
 create or replace function pgq.parked_event_sql(i_owner int, i_batch bigint, i_ids bigint[])
 returns text language sql immutable as $$
     select format($sql$

@@ -2,7 +2,6 @@
 -- nothing, so set_consumer_filter cannot know of it: the worker finds out at its next poll.
 -- Parameters: p: the consumer. i_filter: what the worker asks for: see check_filter.
 -- Raises: PQ021 the consumer takes others; PQ009 as check_filter.
--- Writes: nothing.
 create or replace function pgq.check_asked_filter(p pgq.current_position, i_filter jsonb)
 returns void language plpgsql as $$
 declare

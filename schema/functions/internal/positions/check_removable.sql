@@ -2,7 +2,6 @@
 -- advisory lock. A worker that is idle holds the lock too, and would not find its name again.
 -- Parameters: r: the subconsumer, locked by the caller. i_drop_batch: it may have a batch open.
 -- Raises: PQ021 subconsumer has active batch, or a worker runs under its name.
--- Writes: nothing.
 create or replace function pgq.check_removable(r pgq.registration, i_drop_batch boolean)
 returns void language plpgsql as $$
 declare

@@ -1,6 +1,6 @@
 -- A snapshot that does not see the calling transaction. txid_current_snapshot does not list its own
 -- transaction among those in progress, so it may count what that one writes later as seen.
--- Writes: nothing; the transaction gets an xid.
+-- Writes: the transaction gets an xid.
 create or replace function pgq.exclude_own_xid(i_snapshot txid_snapshot)
 returns txid_snapshot language sql as $$
     select case when txid_current() >= txid_snapshot_xmin(i_snapshot)

@@ -4,7 +4,6 @@
 -- Returns: null when there is none yet, or when another session has moved the position since a
 --   caller without its lock saw it: maintenance may have deleted its tick then.
 -- Raises: PQ015 PgQ corruption.
--- Writes: nothing.
 create or replace function pgq.find_next_tick(
     p pgq.current_position, i_min_lag interval, i_min_count int, i_min_interval interval)
 returns bigint language plpgsql as $$

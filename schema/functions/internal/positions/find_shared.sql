@@ -1,7 +1,6 @@
 -- The position of a consumer whose events workers and receivers may take.
 -- Raises: PQ002 not a subscriber; PQ020 the consumer is not shared; PQ021 it has a batch open;
 --   PQ024 as raise_detached.
--- Writes: nothing.
 create or replace function pgq.find_shared(i_queue_name text, i_consumer_name text)
 returns pgq.current_position language plpgsql as $$
 declare

@@ -1,6 +1,5 @@
 -- The sub_id of a worker of a shared consumer.
 -- Returns: null when it is not registered.
--- Writes: nothing.
 create or replace function pgq.find_subconsumer(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text)
 returns int language sql stable as $$

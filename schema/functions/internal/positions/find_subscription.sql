@@ -1,6 +1,5 @@
 -- The sub_id of a consumer on a queue.
 -- Raises: PQ002 Not subscriber to queue.
--- Writes: nothing.
 create or replace function pgq.find_subscription(i_queue_name text, i_consumer_name text)
 returns int language plpgsql stable as $$
 declare

@@ -3,7 +3,6 @@
 -- nothing. But after ten minutes without a heartbeat, nobody was at work: the time is now.
 -- Parameters: i_moved, i_active: pos_moved and pos_active.
 -- Returns: i_moved, or now.
--- Writes: nothing.
 create or replace function pgq.last_progress(i_moved timestamptz, i_active timestamptz)
 returns timestamptz language sql as $$
     select case when clock_timestamp() - i_active < interval '10 minutes' then i_moved

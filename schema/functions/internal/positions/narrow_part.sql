@@ -3,7 +3,6 @@
 -- only then the ends count against an event.
 -- Parameters: x_part, x_tries: pos_part and pos_tries, see pgq.position.
 -- Returns: both as they are from now on.
--- Writes: nothing.
 create or replace function pgq.narrow_part(
     x_part int, x_tries int, out part_size int, out tries int)
 language sql immutable as $$

@@ -1,7 +1,6 @@
 -- Raises the error for a subscription that another session uses: it has an open batch, or is not at
 -- the tick that the caller gave.
 -- Raises: PQ017; the detail has the subscription's tick. PQ020 for a subconsumer without a range.
--- Writes: nothing.
 create or replace function pgq.raise_subscription_moved(
     i_queue_name text, i_consumer_name text, p pgq.position, i_from_tick bigint)
 returns void language plpgsql as $$

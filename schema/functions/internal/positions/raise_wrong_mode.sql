@@ -1,7 +1,6 @@
 -- Raises the error for a call that does not fit how a consumer runs: see sub_mode.
 -- Parameters: i_is: what the registration is.
 -- Raises: PQ020, always.
--- Writes: nothing.
 create or replace function pgq.raise_wrong_mode(
     i_queue_name text, i_consumer_name text, i_is text)
 returns void language plpgsql as $$

@@ -2,7 +2,6 @@
 -- Octets count, because a LISTEN channel and an identifier are limited in octets.
 -- Parameters: i_kind: the kind of name, for messages.
 -- Raises: PQ009.
--- Writes: nothing.
 create or replace function pgq.check_name(i_kind text, i_name text, i_octets int)
 returns void language plpgsql immutable as $$
 begin

@@ -1,7 +1,6 @@
 -- The row of a queue. A caller that locks the row selects it itself, so that the lock is seen where
 -- it is taken, and calls raise_queue_not_found.
 -- Raises: PQ001 No such queue.
--- Writes: nothing.
 create or replace function pgq.find_queue(i_queue_name text)
 returns pgq.queue language plpgsql as $$
 declare

@@ -7,8 +7,6 @@
 -- The owner of the function's schema may drop it and create another of its name between this check
 -- and the call. No statement can check and call at once, because the planner may run or inline a
 -- function before it evaluates any condition. So the schema's owner must be one of the same roles.
---
--- Writes: nothing.
 create or replace function pgq.is_extra_maint(i_name text) returns boolean language sql stable as $$
     select exists (
         select from pg_proc p

@@ -1,7 +1,7 @@
 -- The numbers of the engine's advisory locks. A lock has two: 'engine' and one of the next five, or
 -- one of the others and what its line says. pgqpy/locks.py has the same numbers. The installation
 -- takes its lock before this function is there: see install.sql, wait_for_maintenance.sql.
--- Writes: nothing; it is inlined into the expression that calls it.
+-- It is inlined into the expression that calls it.
 create or replace function pgq.lock_number(i_name text)
 returns int language sql immutable as $$
     select case i_name

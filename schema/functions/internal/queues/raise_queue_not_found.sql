@@ -1,6 +1,5 @@
 -- Raises the error for a missing queue: the one wording of all functions.
 -- Raises: PQ001, always.
--- Writes: nothing.
 create or replace function pgq.raise_queue_not_found(i_queue_name text)
 returns void language plpgsql as $$
 begin

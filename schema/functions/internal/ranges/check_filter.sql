@@ -6,7 +6,6 @@
 --   type *.
 -- Raises: PQ009 another condition; a condition that is no list of texts, or an empty one; more than
 --   1,000 values; one longer than 1,000 characters; a * that is not at the end of a type.
--- Writes: nothing.
 create or replace function pgq.check_filter(i_filter jsonb)
 returns jsonb language plpgsql immutable as $$
 declare

@@ -1,6 +1,5 @@
 -- Refuses two ticks that make no range.
 -- Raises: PQ009, a tick is null, or the second lies before the first.
--- Writes: nothing.
 create or replace function pgq.check_range(i_from_tick bigint, i_to_tick bigint)
 returns void language plpgsql as $$
 begin

@@ -3,7 +3,6 @@
 -- the same with and without standard_conforming_strings.
 -- Parameters: i_filter: as check_filter returns it.
 -- Returns: SQL text; null for a null filter.
--- Writes: nothing.
 create or replace function pgq.filter_sql(i_filter jsonb)
 returns text language sql immutable as $$
     select string_agg(format('(%s)', concat_ws(' or ', equal, prefixes)), ' and ' order by col)

@@ -37,7 +37,6 @@
 --   runs it.
 -- Raises: PQ009 a stage was not released in this range: its events would be missing without a word;
 --   42501 the event table has row-level security; PQ012 as raise_other_hash.
--- Writes: nothing.
 create or replace function pgq.range_sql(
     i_queue_id int, i_start txid_snapshot, i_end txid_snapshot, i_sub_id int, i_stages bigint[],
     i_filter jsonb)

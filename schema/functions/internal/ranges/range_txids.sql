@@ -16,7 +16,6 @@
 -- Returns: at most i_most ids, in no order; null when they cannot be read: a table is damaged, or
 --   another session holds its lock, or waits for it, for more than 100 ms.
 -- Raises: 40P01.
--- Writes: nothing.
 create or replace function pgq.range_txids(
     i_queue_id int, i_start txid_snapshot, i_end txid_snapshot, i_most bigint)
 returns bigint[] language plpgsql set lock_timeout = '100ms' as $$

@@ -2,8 +2,7 @@
 -- grants it again, whether set_queue_config or an UPDATE sets the column. See grant_perms.
 -- Writes: as grant_perms.
 create or replace function pgq.update_insert_rights()
-returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     perform pgq.grant_perms(new.queue_name);
     return null;

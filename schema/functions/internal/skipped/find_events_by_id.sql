@@ -3,7 +3,6 @@
 -- a transaction that runs long has an id beyond any later snapshot's.
 -- Parameters: i_snapshot: null: all events.
 -- Returns: rows of the event tables, without their data; not those of dropped stages.
--- Writes: nothing.
 create or replace function pgq.find_events_by_id(
     i_queue_id int, i_snapshot txid_snapshot, i_ids bigint[])
 returns pgq.event_template[] language plpgsql as $$

@@ -7,7 +7,6 @@
 -- Parameters: p: the position of a consumer, a lane or a worker. i_ids: the events. i_events: as
 --   find_events_by_id returns them, since before the batch was opened.
 -- Returns: their ids.
--- Writes: nothing.
 create or replace function pgq.find_open_ids(
     p pgq.current_position, i_ids bigint[], i_events pgq.event_template[])
 returns bigint[] language plpgsql as $$

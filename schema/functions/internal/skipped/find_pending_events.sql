@@ -8,7 +8,6 @@
 -- sees them.
 -- Parameters: p: the position, locked by the caller. i_events: as find_events_by_id returns them.
 -- Returns: null for none.
--- Writes: nothing.
 create or replace function pgq.find_pending_events(
     p pgq.current_position, i_events pgq.event_template[])
 returns pgq.event_template[] language plpgsql as $$

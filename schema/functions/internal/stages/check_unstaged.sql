@@ -3,7 +3,7 @@
 -- event would come without commit_stage, because another transaction inserts it when it is due.
 -- open_stage refuses the other order: a stage hides the events from before it too.
 -- Raises: PQ009.
--- Writes: nothing, takes no xid.
+-- Takes no xid.
 create or replace function pgq.check_unstaged(i_queue_id int)
 returns void language plpgsql as $$
 begin

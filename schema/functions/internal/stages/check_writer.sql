@@ -9,7 +9,6 @@
 -- is not older than what the caller read.
 --
 -- Raises: 42501 the name belongs to another role.
--- Writes: nothing.
 create or replace function pgq.check_writer(i_queue_name text, i_queue_id int, i_writer text)
 returns void language plpgsql as $$
 declare

@@ -9,7 +9,6 @@
 -- Returns: hidden: the transactions whose events are left out, '{}' if none; released: the
 --   transactions of the stages whose events come instead, null if none; released_by: the
 --   transaction that released each.
--- Writes: nothing.
 create or replace function pgq.find_range_stages(
     i_queue_id int, i_first bigint, i_end bigint, i_late bigint[], i_snapshot txid_snapshot,
     i_stages bigint[], out hidden bigint[], out released bigint[], out released_by bigint[])

@@ -1,7 +1,6 @@
 -- Whether a consumer at this tick keeps a rotation from truncating the queue's next table, once the
 -- rotation is due.
 -- Returns: null while a session holds the table's lock, or waits for it, for more than 100 ms.
--- Writes: nothing.
 create or replace function pgq.keeps_table(q pgq.queue, i_tick bigint)
 returns boolean language plpgsql set lock_timeout = '100ms' as $$
 begin

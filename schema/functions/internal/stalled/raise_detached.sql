@@ -1,7 +1,6 @@
 -- Raises the error of a call that would read or move a detached consumer.
 -- Parameters: i_since: its sub_detached.
 -- Raises: PQ024, always.
--- Writes: nothing.
 create or replace function pgq.raise_detached(
     i_queue_name text, i_consumer_name text, i_since timestamptz)
 returns void language plpgsql as $$

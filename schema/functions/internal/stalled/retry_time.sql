@@ -1,7 +1,6 @@
 -- The time when an event of a consumer is retried: infinity while the consumer is detached, because
 -- maint_retry_events would move it into a table that is truncated without it. reattach_consumer
 -- makes such events due. The caller has locked the registration, and this read comes after it.
--- Writes: nothing.
 create or replace function pgq.retry_time(i_owner int, i_after timestamptz)
 returns timestamptz language plpgsql as $$
 begin

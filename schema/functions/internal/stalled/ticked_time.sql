@@ -3,7 +3,6 @@
 -- of the clock. A week of ticks, one a second, takes about a quarter of a second.
 -- Parameters: i_tick: the position of a consumer; the time counts from the tick after it.
 -- Returns: 0 if there is no tick after it.
--- Writes: nothing.
 create or replace function pgq.ticked_time(q pgq.queue, i_tick bigint)
 returns interval language plpgsql as $$
 declare

@@ -11,7 +11,7 @@
 -- after this call: a repair changes both.
 --
 -- Raises: PQ012 as check_tick_order, or as raise_no_tick.
--- Writes: nothing, takes no xid.
+-- Takes no xid.
 create or replace function pgq.check_moved(q pgq.queue)
 returns void language plpgsql as $$
 declare

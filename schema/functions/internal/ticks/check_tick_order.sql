@@ -23,7 +23,7 @@
 --
 -- Returns: whether the queue was moved or restored, soundly, and no tick has marked it yet.
 -- Raises: PQ012.
--- Writes: nothing, takes no xid.
+-- Takes no xid.
 create or replace function pgq.check_tick_order(
     q pgq.queue, last pgq.tick, x_snapshot txid_snapshot)
 returns boolean language plpgsql as $$

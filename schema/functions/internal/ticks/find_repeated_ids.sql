@@ -5,7 +5,7 @@
 --
 -- The sequence is read after the events: whatever was inserted in between moved it up.
 -- Returns: the first and the last of these ids; null: there are none.
--- Writes: nothing, takes no xid. It reads all events.
+-- Takes no xid. It reads all events.
 create or replace function pgq.find_repeated_ids(
     q pgq.queue, out first_id bigint, out last_id bigint)
 language plpgsql as $$

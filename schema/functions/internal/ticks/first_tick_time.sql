@@ -5,7 +5,6 @@
 -- Parameters: i_event_id, i_txid: one of the two, the other is null. i_first, i_last: the ticks to
 --   search, both included; i_last may be missing.
 -- Returns: null: both are null, or there is no such tick yet.
--- Writes: nothing.
 create or replace function pgq.first_tick_time(
     i_queue_id int, i_event_id bigint, i_txid bigint, i_first bigint, i_last bigint)
 returns timestamptz language plpgsql as $$

@@ -6,7 +6,6 @@
 -- Nor are the oids of tables, which a restore makes anew: they are the same wherever the same dump
 -- is restored into copies of one cluster. pg_upgrade, freezing and VACUUM FULL keep the xmin of a
 -- row.
--- Writes: nothing.
 create or replace function pgq.is_moved(q pgq.queue)
 returns boolean language plpgsql stable as $$
 begin

@@ -2,7 +2,7 @@
 -- them with this cluster yet, or the last tick knows transactions that this cluster has not begun.
 -- Until a tick passes, or repair_queue is called, an event that was inserted here may look as if
 -- old ticks saw it. See check_moved.
--- Writes: nothing, takes no xid.
+-- Takes no xid.
 create or replace function pgq.is_unchecked(q pgq.queue)
 returns boolean language plpgsql as $$
 begin

@@ -1,7 +1,6 @@
 -- Raises the error of a call that needs the last tick of a queue, where there is none. create_queue
 -- inserts the first one. So a restore is going on, and has yet to bring the ticks.
 -- Raises: PQ012, always.
--- Writes: nothing.
 create or replace function pgq.raise_no_tick(i_queue_name text)
 returns void language plpgsql as $$
 begin

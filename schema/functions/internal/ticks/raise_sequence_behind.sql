@@ -3,7 +3,6 @@
 -- Parameters: i_of: what the sequence numbers. i_first, i_last: the numbers that it gives again, or
 --   gave.
 -- Raises: PQ012, always.
--- Writes: nothing.
 create or replace function pgq.raise_sequence_behind(
     q pgq.queue, i_of text, i_first bigint, i_last bigint)
 returns void language plpgsql as $$

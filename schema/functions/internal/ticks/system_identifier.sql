@@ -2,7 +2,6 @@
 -- cluster where it was made; a restore elsewhere is noticed by the identifier, or by pgq.checked
 -- (G7): see is_moved.
 -- Returns: null where the server hides it.
--- Writes: nothing.
 create or replace function pgq.system_identifier() returns bigint language plpgsql stable as $$
 begin
     if has_function_privilege('pg_catalog.pg_control_system()', 'execute') then

@@ -1,5 +1,5 @@
 -- Whether a queue is due for a tick now, by PGQ's rule: see tick_wanted.
--- Writes: nothing, takes no xid.
+-- Takes no xid.
 create or replace function pgq.tick_is_due(q pgq.queue)
 returns boolean language plpgsql as $$
 declare

@@ -7,7 +7,7 @@
 --
 -- Parameters: i_new: events since the last tick. i_lag: time since the last tick. i_gap: time
 --   between the last two ticks. Each is null without such a tick. The others: the queue's settings.
--- Writes: nothing; it is inlined into the query that calls it.
+-- It is inlined into the query that calls it.
 create or replace function pgq.tick_wanted(
     i_new bigint, i_lag interval, i_gap interval, i_max_count int, i_max_lag interval,
     i_idle_period interval)
