@@ -312,7 +312,7 @@ _FOREIGN: LiteralString = """
                 coalesce(p.proname <> all (%(functions)s) and p.proname !~ '^insert_group_[0-9]+$',
                     c.relname <> all (%(relations)s || '{batch_id_seq}'::text[])
                     and c.relname !~ '^event_[0-9]+(_[0-9]+|_id_seq|_tick_seq)?$'
-                    and c.relname !~ '^truncation_[0-9]+$'
+                    and c.relname !~ '^(truncation|history)_[0-9]+$'
                     and not exists (select from pg_depend o where o.classid = d.classid
                         and o.objid = d.objid and o.deptype in ('a', 'i')), true)
                 else coalesce(p.proname <> all (%(coop)s), true) end)

@@ -38,9 +38,6 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;  -- see lock_numb
 \ir tables/cron.sql
 \ir tables/replay.sql
 \ir tables/history.sql
-\ir tables/history_0.sql
-\ir tables/history_1.sql
-\ir tables/history_2.sql
 \ir tables/change.sql
 \ir views/current_position.sql
 \ir views/subscription.sql
@@ -350,7 +347,6 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/info/get_rotation_info.sql
 \ir functions/info/get_delayed_counts.sql
 \ir functions/info/get_retry_counts.sql
-\ir functions/internal/history/choose_history.sql
 \ir functions/maint/maint_history.sql
 \ir functions/info/get_history.sql
 \ir functions/info/version.sql

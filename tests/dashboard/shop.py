@@ -62,7 +62,7 @@ SILENT = """
 # A day with a quiet night; warehouse stopped where it stands, two deploys of billing lost events.
 HISTORY = """
     insert into pgq.history_0
-    select now() - age * interval '1 second', true, q.ids, q.seqs, s.ids, s.lags, s.pending,
+    select now() - age * interval '1 second', q.ids, q.seqs, s.ids, s.lags, s.pending,
         s.retries, s.dead, s.none
     from generate_series(60, 86400, 120) age
     cross join lateral (

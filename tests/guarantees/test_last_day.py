@@ -1,4 +1,4 @@
-"""The history: what changed, a row a minute, in tables that are truncated in turn."""
+"""The history: a row a minute, in tables that are truncated in turn."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ POINTS = """
            pending_events, retry_events, dead_events, parked_events
       from pgq.get_history('q', i_consumer_name => %s)
 """
-ROWS = """
-    select hist_full, cardinality(hist_queues), cardinality(hist_subs)
-      from pgq.history order by hist_time
-"""
+ROWS = "select hist_time from pgq.history order by hist_time"
 TABLE = "select right(tableoid::regclass::text, 1)::int from pgq.history order by hist_time"
 SPAN = "select max(hist_time) - min(hist_time), count(*) from pgq.history"
 
@@ -76,28 +73,6 @@ def test_history_has_rates_lags_and_counts_also_of_what_did_not_change(db: Datab
         points(db, "nope")
 
 
-def test_row_holds_what_has_changed_and_once_an_hour_everything(db: Database) -> None:
-    db.queue(consumers=("c", "d"))
-    db.queue("idle")
-    for _ in range(2):
-        assert written(db) == 1
-    ticked(db.main, "a")
-    assert written(db) == 1
-    for consumer in ("c", "d"):
-        db.main.drain(consumer)
-    assert written(db) == 1
-    assert written(db, "57 min") == 1
-    assert [row[:2] for row in db.main.all(ROWS)] == [
-        (True, 2),
-        (False, 0),
-        (False, 1),
-        (False, 0),
-        (True, 2),
-    ]
-    assert [row[2] for row in db.main.all(ROWS)] == [3, 0, 2, 2, 3]
-    assert [point[2] for point in points(db, "c")] == [0, 0, 1, 0, 0]
-
-
 def test_history_since_a_time_knows_what_was_before(db: Database) -> None:
     db.queue()
     written(db)
@@ -151,21 +126,6 @@ def test_tables_are_truncated_in_turn_and_a_day_is_always_there(db: Database) ->
     order = [number for (number,) in db.main.all(TABLE)]
     assert sorted(set(order)) == [0, 1, 2]
     assert sorted(order, key=order.index) == order
-
-
-def test_table_begins_with_a_full_row(db: Database) -> None:
-    db.queue()
-    written(db)
-    written(db, "11 hours 59 min")
-    assert db.main.all(TABLE) == [(0,), (0,)]
-    written(db, "2 min")
-    written(db)
-    (last,) = db.main.all(
-        "select tableoid, min(hist_time) from pgq.history group by 1 order by 2 desc limit 1"
-    )
-    assert db.main.one(
-        "select hist_full from pgq.history where hist_time = %s and tableoid = %s", last[1], last[0]
-    )
 
 
 def test_reader_that_holds_the_next_table_costs_no_row(db: Database) -> None:

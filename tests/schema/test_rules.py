@@ -200,7 +200,7 @@ def test_preflight_knows_the_shipped_version():
 
 def test_every_table_has_a_file_of_its_name(rows):
     found = rows(
-        "select regexp_replace(relname, '^(truncation)_0$', '\\1') from pg_class c"
+        "select regexp_replace(relname, '^(truncation|history)_[0-2]$', '\\1') from pg_class c"
         " join pg_namespace n on n.oid = relnamespace where nspname = 'pgq' and relkind = 'r'"
     )
     assert {name for (name,) in found} == {path.stem for path in SCHEMA.glob("tables/*.sql")}

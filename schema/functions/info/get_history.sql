@@ -16,7 +16,6 @@ returns setof record language plpgsql security definer set search_path = pg_cata
 declare
     v_queue int := (pgq.find_queue(i_queue_name)).queue_id;
     v_since timestamptz := coalesce(i_since, clock_timestamp() - interval '24 hours');
-    v_full timestamptz;  -- what a row leaves out is in the rows from here on
     v_subs int[];
 begin
     if i_consumer_name is null then
@@ -25,57 +24,26 @@ begin
     else
         v_subs := array[pgq.find_subscription(i_queue_name, i_consumer_name)];
     end if;
-    select max(f.hist_time) into v_full
-      from pgq.history f where f.hist_full and f.hist_time <= v_since;
     return query
-    with minute as materialized (
-        select m.* from pgq.history m where m.hist_time >= coalesce(v_full, '-infinity')
-    ), inserted as (
-        select t.hist_time, t.seq, t.seq - lag(t.seq) over (order by t.hist_time) as events,
-               extract(epoch from t.hist_time - lag(t.hist_time) over (order by t.hist_time))
-                   ::float8 as seconds
-          from (
-                select s.hist_time, first_value(s.seq) over (
-                        partition by s.run order by s.hist_time) as seq
-                  from (
-                        select m.hist_time, m.hist_seqs[p.place] as seq, count(
-                                case when p.place is not null or m.hist_full then 1 end)
-                                over (order by m.hist_time) as run
-                          from minute m
-                         cross join lateral array_position(m.hist_queues, v_queue) p (place)) s) t
-    ), changed as (
-        select m.hist_time, u.*
-          from minute m
-         cross join lateral unnest(m.hist_subs, m.hist_lags, m.hist_pending, m.hist_retries,
-                m.hist_dead, m.hist_parked) u (sub, lag, pending, retries, dead, parked)
-         where u.sub = any (v_subs)
-    ), known as (
-        select m.hist_time, s.sub, c.lag, c.pending, c.retries, c.dead, c.parked,
-               count(case when c.sub is not null or m.hist_full then 1 end)
-                   over (partition by s.sub order by m.hist_time) as run
-          from minute m
-         cross join unnest(v_subs) s (sub)
-          left join changed c on c.hist_time = m.hist_time and c.sub = s.sub
-    ), consumers as (
-        select k.hist_time, max(k.lag) as lag, max(k.pending) as pending,
-               sum(k.retries)::bigint as retries, sum(k.dead)::bigint as dead,
-               sum(k.parked)::bigint as parked
-          from (
-                select r.hist_time, first_value(r.lag) over same as lag,
-                       first_value(r.pending) over same as pending,
-                       first_value(r.retries) over same as retries,
-                       first_value(r.dead) over same as dead,
-                       first_value(r.parked) over same as parked
-                  from known r
-                window same as (partition by r.sub, r.run order by r.hist_time)) k
-         group by k.hist_time
+    with points as (
+        select m.hist_time as at, m.hist_seqs[p.place] as seq, c.*
+          from pgq.history m
+         cross join lateral array_position(m.hist_queues, v_queue) p (place)
+         cross join lateral (
+                select max(u.lag) as lag, max(u.pending) as pending, sum(u.retries) as retries,
+                       sum(u.dead) as dead, sum(u.parked) as parked
+                  from unnest(m.hist_subs, m.hist_lags, m.hist_pending, m.hist_retries,
+                        m.hist_dead, m.hist_parked) u (sub, lag, pending, retries, dead, parked)
+                 where u.sub = any (v_subs)) c
+         where p.place is not null and m.hist_time >= coalesce((  -- the row before, for rates
+                select max(b.hist_time) from pgq.history b where b.hist_time < v_since), v_since)
+    ), rates as (
+        select s.*, greatest(s.seq - lag(s.seq) over earlier, 0) as events,
+               extract(epoch from s.at - lag(s.at) over earlier)::float8 as seconds
+          from points s window earlier as (order by s.at)
     )
-    select i.hist_time, case when i.events is not null
-               then greatest(i.events, 0) / nullif(i.seconds, 0) end,
-           c.lag * interval '1 second', c.pending, c.retries, c.dead, c.parked
-      from inserted i
-      left join consumers c on c.hist_time = i.hist_time
-     where i.hist_time >= v_since and i.seq is not null  -- the queue was there
-     order by i.hist_time;
+    select r.at, r.events / nullif(r.seconds, 0), r.lag * interval '1 second', r.pending,
+           r.retries, r.dead, r.parked
+      from rates r where r.at >= v_since order by r.at;
 end $$;
 comment on function pgq.get_history is 'The last day of a queue or consumer, a row a minute.';

@@ -1,5 +1,0 @@
--- Table: pgq.history_1. Twelve hours of the history: see pgq.history.
-do $$ begin if not exists (select from pgq.installation) then
-create table pgq.history_1 (primary key (hist_time)) inherits (pgq.history);
-comment on table pgq.history_1 is 'Twelve hours of the history.';
-end if; end $$;
