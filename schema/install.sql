@@ -309,7 +309,6 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/archive/replay_events.sql
 
 -- Stages: the events of many transactions, released together and once
-\ir functions/internal/stages/check_writer.sql
 \ir functions/stages/open_stage.sql
 \ir functions/stages/commit_stage.sql
 \ir functions/stages/drop_stage.sql

@@ -9,8 +9,6 @@ create table pgq.ledger (
     ledger_epoch bigint,  -- null: the writer writes once
     ledger_fingerprint bigint,  -- of the epoch's events; null: unknown
     ledger_time timestamptz not null default now(),
-    ledger_role text not null  -- see check_writer
-        default coalesce(nullif(current_setting('role'), 'none'), session_user),
     primary key (ledger_queue, ledger_writer)
 ) with (fillfactor = 50);  -- room to update a row within its page
 comment on table pgq.ledger is 'What each writer of stages has committed.';

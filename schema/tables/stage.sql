@@ -20,8 +20,6 @@ create table pgq.stage (
     stage_epoch bigint,
     stage_time timestamptz not null default now(),
     stage_released_by bigint,  -- the transaction that did; null: the events wait; 0: dropped
-    stage_role text not null  -- see check_writer
-        default coalesce(nullif(current_setting('role'), 'none'), session_user),
     stage_events bigint,  -- an estimate for parallel readers; null before commit_stage
     primary key (stage_queue, stage_txid)
 );

@@ -1,10 +1,7 @@
 -- Releases the events of these stages, once: a second call for the same epoch, later or at the same
 -- time, does nothing. The ledger's row is written first, and its lock makes the second call wait.
---
--- To consumers it looks as if this transaction had inserted all the events: they are in the batch
--- that sees it, with its id as their ev_txid. Only ev_id and ev_time are older. The call moves the
--- event sequence, so that tickers tick.
---
+-- To consumers it looks as if this transaction had inserted all the events: only ev_id and ev_time
+-- are older. The call moves the event sequence, so that tickers tick.
 -- Parameters: i_writer, i_epoch: as in open_stage. i_stages: the ids that open_stage returned.
 --   i_events: how many events the stages hold, for the queue's limit and for parallel readers.
 --   i_fingerprint: a hash of the epoch's events that does not depend on their order; null: nothing
@@ -12,11 +9,10 @@
 --   events: the epoch had other events, or a later epoch is committed, so the writer's checkpoint
 --   is older than the ledger.
 -- Returns: 1 released; 0 this epoch, or a later one, was committed before.
--- Raises: PQ001; PQ006 Insert into queue disallowed; PQ007 per-transaction limit; PQ009 a NULL, a
---   negative number, or a stage named twice; PQ012 as check_moved; 42501 as check_writer;
---   PQ018 not all of these stages wait; PQ019 the epoch was committed with another fingerprint, or
---   a later one was; 40001 in REPEATABLE READ, another session was faster; 42P01 the queue was
---   dropped meanwhile.
+-- Raises: PQ001; PQ006, PQ007 as check_insert; PQ009 a NULL, a negative number, or a stage named
+--   twice; PQ012 as check_moved; PQ018 not all of these stages wait; PQ019 the epoch was committed
+--   with another fingerprint, or a later one was; 40001 in REPEATABLE READ, another session was
+--   faster; 42P01 the queue was dropped meanwhile.
 -- Writes: ROW EXCLUSIVE lock on an event table; insert or update pgq.ledger; update pgq.stage;
 --   nextval of the queue's event sequence.
 create or replace function pgq.commit_stage(
@@ -25,7 +21,6 @@ create or replace function pgq.commit_stage(
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
-    v_new boolean;
     v_found bigint;
     v_done pgq.ledger;
     v_wanted constant bigint := cardinality(i_stages);
@@ -49,13 +44,9 @@ begin
     values (q.queue_id, i_writer, i_epoch, i_fingerprint)
     on conflict (ledger_queue, ledger_writer) do update
        set ledger_epoch = excluded.ledger_epoch, ledger_fingerprint = excluded.ledger_fingerprint,
-           ledger_time = now(),
-           ledger_role = case when exists (select from pg_roles where rolname = l.ledger_role)
-               then l.ledger_role else excluded.ledger_role end
+           ledger_time = now()
      where l.ledger_epoch < excluded.ledger_epoch;
-    v_new := found;
-    perform pgq.check_writer(i_queue_name, q.queue_id, i_writer);
-    if not v_new then
+    if not found then
         if i_fingerprint is not null then
             select * into v_done from pgq.ledger
              where ledger_queue = q.queue_id and ledger_writer = i_writer;

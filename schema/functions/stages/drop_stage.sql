@@ -2,7 +2,7 @@
 -- rotation does not wait for them. A task that commits later leaves a stage that waits for a day:
 -- see maint_stages.
 -- Returns: the number of stages dropped.
--- Raises: 42501 as check_writer; 42P01 the queue was dropped meanwhile.
+-- Raises: 42P01 the queue was dropped meanwhile.
 -- Writes: ROW EXCLUSIVE lock on an event table; update pgq.stage.
 create or replace function pgq.drop_stage(i_queue_name text, i_writer text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -14,7 +14,6 @@ begin
     if not found then
         return 0;
     end if;
-    perform pgq.check_writer(i_queue_name, q.queue_id, i_writer);
     perform pgq.lock_current_table(q);
     update pgq.stage set stage_released_by = 0
      where stage_queue = q.queue_id and stage_writer = i_writer and stage_released_by is null;

@@ -1,29 +1,24 @@
 -- Makes the caller's transaction a stage: the events that it inserts into the queue, before or
 -- after this call and by any means, wait until commit_stage names the stage. If nobody names it,
--- its events are never delivered, and rotation removes them. After a rollback to a savepoint before
--- the call, the transaction is an ordinary one again.
+-- its events are never delivered, and rotation removes them: a day after the writer's last stage of
+-- the epoch, see maint_stages.
 --
--- So parallel tasks write as one transaction would. Each task commits its own transaction, which is
--- a stage, of any size, at the speed of any producer. One short call then releases the events of
--- all of them. A task that is repeated is another stage, with another id.
---
--- Rotation does not truncate a table with waiting events until a day after the writer's last stage
--- of the epoch: see maint_stages.
---
+-- So parallel tasks write as one transaction would: each commits its own transaction, of any size,
+-- and one short call then releases the events of all of them. A task that is repeated is another
+-- stage, with another id.
 -- Parameters: i_writer: the name of what is written once, such as a Spark query. i_epoch: the
 --   number of its commit, such as a micro-batch. They go up; gaps are allowed. Null: the writer
 --   commits once and never again.
 -- Returns: the stage's id, a random number; the same one if the transaction calls again. Null: the
 --   epoch is committed already.
 -- Raises: PQ001; PQ006 Insert into queue disallowed; PQ009 a wrong name, or the transaction is a
---   stage of another writer or epoch already, or inserted with a key or a delay; 42501 as
---   check_writer; PQ012 as check_moved.
+--   stage of another writer or epoch already, or inserted with a key or a delay; PQ012 as
+--   check_moved.
 -- Writes: insert pgq.stage.
 create or replace function pgq.open_stage(i_queue_name text, i_writer text, i_epoch bigint)
 returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
-    v_done boolean;
     v_stage bigint;
 begin
     perform pgq.check_name('writer', i_writer, 200);
@@ -35,12 +30,10 @@ begin
             using errcode = 'PQ009',
             hint = 'stage in a transaction of its own: see pgq.check_unstaged';
     end if;
-    v_done := exists (
-        select from pgq.ledger
-         where ledger_queue = q.queue_id and ledger_writer = i_writer
-           and (ledger_epoch >= i_epoch) is not false);
-    perform pgq.check_writer(i_queue_name, q.queue_id, i_writer);
-    if v_done then
+    if exists (
+            select from pgq.ledger
+             where ledger_queue = q.queue_id and ledger_writer = i_writer
+               and (ledger_epoch >= i_epoch) is not false) then
         return null;
     end if;
     insert into pgq.stage (stage_queue, stage_txid, stage_id, stage_writer, stage_epoch)
