@@ -27,7 +27,7 @@ PLAIN = {
     "event_retry": "the query of batch_event_sql",
     "filter_sql": "conditions that format() made",
     "find_batch_events": "the query of range_sql",
-    "find_open_ids": "the condition of lane_sql",
+    "find_open_ids": "the query of range_sql",
     "find_pending_events": "the condition of lane_sql",
     "finish_part": "the query of batch_event_sql",
     "finish_parked_part": "the query of parked_event_sql",

@@ -4,39 +4,29 @@
 -- transaction is open, so each batch would read everything since that transaction began. Here the
 -- range goes from xmax to xmax. The transactions that were in progress at the start tick and had
 -- ended by the end tick are listed, with one index probe each. Events of those that rolled back are
--- invisible anyway (G2).
+-- invisible anyway (G2). All tables of the queue are read, through their parent: a late writer may
+-- have used any of them, and an index probe that finds nothing is cheap (G1).
 --
--- All tables of the queue are read, through their parent: a late writer may have used any of them,
--- and an index probe that finds nothing is cheap (G1).
---
--- The events of a stage wait for the transaction that releases them: see open_stage. The query
--- leaves them out where their own transaction would have them, and adds them where the releasing
--- transaction is, under its id. The text lists the stages, so that it selects the same events
--- whatever becomes of the stages. OFFSET 0 makes it one index probe a stage: as a plain join,
+-- The events of a stage are left out where their own transaction would have them, and added where
+-- the releasing transaction is, under its id. The text lists the stages, so that it selects the
+-- same events whatever becomes of them. OFFSET 0 makes it one index probe a stage: as a plain join,
 -- planned without statistics, a hundred stages read the whole index.
 --
 -- Row-level security on the event table would hide events from the role that runs the text, and
--- hidden events are lost. The functions of the engine set row_security = off, with which such a
--- query is refused. The session that runs the text may not do so: so there is no text.
+-- hidden events are lost. That session may not set row_security = off, so there is no text.
 --
--- A filter leaves out events of the queue. The retried events of the subscription pass: it took
--- them before; except those that seek_consumer dropped. The condition of a lane holds for both:
--- their key decides which lane has them.
+-- A filter leaves out events of the queue, and no retried events of the subscription: it took them
+-- before. The condition of a lane holds for both.
 --
 -- Events that were cancelled before a subscription had them are left out of its batches, and of
--- nothing else: see pgq.skipped_event. A range without any costs one index probe. Its lower bound
--- is beyond what maint_skipped_events has deleted, unless a transaction ran for very long. In the
--- query it is one probe an event, which OFFSET 0 ensures.
---
--- find_open_ids has the same conditions: change both.
---
+-- nothing else: see pgq.skipped_event. A range without any costs one index probe; otherwise it is
+-- one an event, which OFFSET 0 ensures.
 -- Parameters: i_start, i_end: the snapshots of the two ticks. i_sub_id: the subscription whose
 --   retried events are included, and whose cancelled ones are not; null: none. i_stages: as in
 --   tick_event_sql. i_filter: which events are taken, as check_filter returns it; null: all.
--- Returns: SQL text, in no order. It means the same whatever the search_path of the session that
---   runs it.
--- Raises: PQ009 a stage was not released in this range: its events would be missing without a word;
---   42501 the event table has row-level security; PQ012 as raise_other_hash.
+-- Returns: SQL text, in no order. It means the same whatever the search_path of the session is.
+-- Raises: PQ009 a stage was not released in this range; 42501 the event table has row-level
+--   security; PQ012 as raise_other_hash.
 create or replace function pgq.range_sql(
     i_queue_id int, i_start txid_snapshot, i_end txid_snapshot, i_sub_id int, i_stages bigint[],
     i_filter jsonb)
