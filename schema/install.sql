@@ -111,12 +111,11 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/ticks/find_repeated_ids.sql
 \ir functions/internal/ticks/check_tick_order.sql
 \ir functions/internal/ticks/check_moved.sql
-\ir functions/internal/ticks/try_lock_against_drop.sql
 \ir functions/internal/ticks/raise_sequence_behind.sql
 \ir functions/internal/ticks/raise_no_tick.sql
 \ir functions/internal/ticks/insert_tick.sql
 \ir functions/internal/ticks/tick_wanted.sql
-\ir functions/internal/ticks/tick_is_due.sql
+\ir functions/internal/ticks/find_due.sql
 \ir functions/ticker/ticker.sql
 \ir functions/ticker/tick_queue.sql
 \ir functions/ticker/ticker_activity.sql

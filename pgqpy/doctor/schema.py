@@ -61,7 +61,7 @@ RIGHTS = """
         ('pgq_reader', 'consume', 'pgq.next_batch(text,text)'),
         ('pgq_writer', 'insert events', 'pgq.insert_event(text,text,text)'),
         ('pgq_admin', 'administer queues', 'pgq.create_queue(text)'),
-        ('pgq_ticker', 'tick', 'pgq.ticker_activity()'))
+        ('pgq_ticker', 'tick', 'pgq.ticker_due(int,int)'))
     select current_user::text as "user", w.role, w.right_name,
         r.oid is not null as role_exists,
         has_function_privilege(r.oid, p.oid, 'execute') as role_may,

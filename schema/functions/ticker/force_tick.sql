@@ -1,12 +1,9 @@
 -- Makes the next call of pgq.ticker(queue) tick: it takes ticker_max_count ids from the event
--- sequence. It does not tick itself: call the ticker, or wait until the last tick changes.
+-- sequence. It does not tick itself: call the ticker, or wait until the last tick changes. A queue
+-- that is missing, paused or has an external ticker is left alone, without an error.
 --
--- To set the sequence would be one call instead of many, but a second caller or a producer may take
--- ids between the read and the setting: the sequence would go back and give ids twice. nextval is
--- one step; the default of 500 takes some milliseconds. Only for a ticker_max_count beyond a
--- million the sequence is set, by seq_setval. A queue that is missing, paused or has an external
--- ticker is left alone, without an error.
---
+-- A setval instead would give ids twice, if a second caller or a producer took some after the read.
+-- Only for a ticker_max_count beyond a million the sequence is set, by seq_setval.
 -- Returns: the current last tick; null for a missing queue.
 -- Writes: nextval of the event sequence; as seq_setval for a ticker_max_count beyond a million.
 create or replace function pgq.force_tick(i_queue_name text)

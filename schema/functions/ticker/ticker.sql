@@ -1,4 +1,4 @@
--- Ticks a queue if it is due by PGQ's rule: see tick_is_due.
+-- Ticks a queue if it is due by PGQ's rule: see find_due.
 -- Returns: the tick's id; null when it is not due, or the queue is being dropped.
 -- Raises: PQ001; PQ011 external tick source, or paused; as insert_tick.
 -- Writes: as insert_tick; nothing, not even an xid, when it is not due.
@@ -15,12 +15,12 @@ begin
             detail = format('queue %s', i_queue_name),
             hint = format(
                 'select pgq.set_queue_config(%L, ''ticker_paused'', ''false'')', i_queue_name);
-    elsif not pgq.try_lock_against_drop(q.queue_id) or not pgq.tick_is_due(q) then
+    elsif pgq.find_due(q.queue_id, q.queue_id) is null then
         return null;
     end if;
     -- another ticker may have been faster: check again with the lock
     perform from pgq.queue where queue_id = q.queue_id for no key update;
-    if not pgq.tick_is_due(q) then
+    if pgq.find_due(q.queue_id, q.queue_id) is null then
         return null;
     end if;
     return (select tick_id from pgq.insert_tick(q.queue_id, null, null, null));

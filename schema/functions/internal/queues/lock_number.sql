@@ -12,7 +12,7 @@ returns int language sql immutable as $$
         when 'watching' then 3  -- every ticker, active or standing by
         when 'moving' then 4  -- moves delayed events
         when 'consumer' then 7366514  -- sub_id
-        when 'queue' then 7366515  -- queue_id: see try_lock_against_drop
+        when 'queue' then 7366515  -- queue_id: see ticker_activity
         when 'run' then 7366516  -- hashtext(token)
         when 'sequence' then 7366517  -- hashtext(name): see seq_setval
         when 'skips' then 7366518  -- queue_id: see lock_skips

@@ -1,23 +1,20 @@
 -- Locks a queue against all other sessions until the transaction ends: its row, subscriptions,
 -- tables and sequences.
 --
--- No order of these locks is safe. A producer may have inserted into one table and, after a
--- rotation, insert into another. Then it may read a batch, tick, or finish a batch. A session that
--- holds some of the locks and waits for the others deadlocks with it. So all locks are taken at
--- once or none. Where one is not free soon, all are released, that one is waited for alone, and
--- then all are tried again. "Soon" lets short transactions end. All the waits together take less
--- than deadlock_timeout (1 second), so that no session that waits for this one is taken for a
--- deadlock.
+-- No order of these locks is safe: a producer that has inserted into one table may insert into
+-- another after a rotation, or read a batch, tick, or finish a batch. A session that holds some of
+-- the locks and waits for the others deadlocks with it. So all locks are taken at once or none.
+-- Where one is not free soon, all are released, that one is waited for alone, and then all are
+-- tried again. All the waits together take less than deadlock_timeout (1 second), so that no
+-- session that waits for this one is taken for a deadlock.
 --
--- While it waits for a sequence, it keeps the lock of try_lock_against_drop. Reading a sequence
--- locks it (ROW EXCLUSIVE), so a ticker would wait behind this session's request in the sequence's
--- lock queue, and with it the ticks of all other queues. No ticker waits for
--- try_lock_against_drop.
---
+-- While it waits for a sequence, it keeps the queue's advisory lock. Reading a sequence
+-- locks it (ROW EXCLUSIVE), so a ticker would wait behind this session's request, and with it the
+-- ticks of all other queues. No ticker waits for the other lock: see ticker_activity.
 -- Parameters: i_mark: pgq.truncation_N is locked, too: see lock_truncation_mark.
 -- Returns: the queue.
 -- Raises: PQ001; 55P03 by the caller's lock_timeout.
--- Writes: advisory locks of create_queue and try_lock_against_drop; row locks pgq.queue,
+-- Writes: advisory locks of create_queue and of the queue; row locks pgq.queue,
 --   pgq.registration, pgq.consumer; ACCESS EXCLUSIVE lock on the event tables, and on
 --   pgq.truncation_N; SHARE ROW EXCLUSIVE lock on the sequences.
 create or replace function pgq.lock_queue(i_queue_name text, i_mark boolean default false)

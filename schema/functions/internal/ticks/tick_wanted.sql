@@ -1,10 +1,7 @@
 -- PGQ's rule. With new events: at ticker_max_count of them, or ticker_max_lag after the last tick.
 -- Without new events: the gap between ticks doubles up to ticker_idle_period, so that positions and
--- rotation go on without events.
---
--- If the last tick lies in the future, the clock was stepped back. Its age is unknown, and waiting
--- for the clock to reach it would stop the queue, so the queue is due at once.
---
+-- rotation go on without events. If the last tick lies in the future, the clock was stepped back,
+-- and waiting for it would stop the queue: it is due at once.
 -- Parameters: i_new: events since the last tick. i_lag: time since the last tick. i_gap: time
 --   between the last two ticks. Each is null without such a tick. The others: the queue's settings.
 -- It is inlined into the query that calls it.
