@@ -13,7 +13,14 @@ from psycopg.rows import dict_row, tuple_row
 from pgqpy import locks
 from pgqpy.client.opening import UNTRUSTED_OWNER, not_trusted
 from pgqpy.errors import PgqError, SchemaMissing, SchemaRefused
-from pgqpy.manifest import execute_sql, names_in, place, preflight_sql, shipped_version
+from pgqpy.manifest import (
+    execute_sql,
+    names_in,
+    place,
+    preflight_sql,
+    relations,
+    shipped_version,
+)
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -200,7 +207,7 @@ def _foreign_objects(connection: Connection[Any]) -> str | None:
     ours = {
         "functions": names_in("functions"),
         "coop": names_in("functions/coop"),
-        "relations": names_in("tables") + names_in("views"),
+        "relations": relations(),
     }
     row = connection.cursor(row_factory=tuple_row).execute(_FOREIGN, ours).fetchone()
     return row[0] if row else None

@@ -18,6 +18,7 @@ MANIFEST = "install.sql"
 PREFLIGHT = "setup/preflight.sql"
 
 _INCLUDE = re.compile(r"\\ir\s+(\S+)\s*")
+_RELATION = re.compile(r"^create (?:unlogged )?(?:table|view) pgq\.(\w+)", re.MULTILINE)
 _STEP = re.compile(r"steps/(\d+)[^/]*\.sql")
 INITIAL = 1  # the version that the files in tables/ make
 
@@ -57,6 +58,11 @@ def server_pieces() -> Iterator[Piece]:
 def names_in(folder: str) -> list[str]:
     """Return the names of the objects whose files are below a folder of ``schema/``."""
     return [PurePath(each.file).stem for each in pieces() if each.file.startswith(f"{folder}/")]
+
+
+def relations() -> list[str]:
+    """Return the names of the tables and views."""
+    return [name for piece in pieces() for name in _RELATION.findall(piece.text)]
 
 
 def preflight_sql() -> str:

@@ -19,28 +19,10 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;  -- see lock_numb
 -- block that returns from version 2 on, and sets pgq.installation.version to 2.
 \ir tables/installation.sql
 \ir tables/queue.sql
-\ir tables/checked.sql
-\ir tables/tick.sql
-\ir tables/tick_recent.sql
-\ir tables/truncation.sql
 \ir tables/consumer.sql
-\ir tables/registration.sql
-\ir tables/position.sql
-\ir tables/event_template.sql
-\ir tables/retry_queue.sql
-\ir tables/delayed_event.sql
-\ir tables/dead_event.sql
-\ir tables/parked.sql
-\ir tables/dedup_key.sql
-\ir tables/skipped_event.sql
-\ir tables/ledger.sql
+\ir tables/event.sql
 \ir tables/stage.sql
-\ir tables/cron.sql
-\ir tables/replay.sql
-\ir tables/history.sql
-\ir tables/change.sql
-\ir views/current_position.sql
-\ir views/subscription.sql
+\ir tables/record.sql
 insert into pgq.installation select where not exists (select from pgq.installation);
 
 -- Helpers of several groups. What no role may call is in functions/internal.

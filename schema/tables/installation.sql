@@ -2,7 +2,6 @@
 --
 -- The files in tables/ make version 1, once: each other file does nothing when the row is there,
 -- and the manifest inserts the row after the last file.
---
 -- Raises PQ014: the table has no row, as a schema-only dump restores it.
 do $$ begin if to_regclass('pgq.installation') is null then
 create table pgq.installation (

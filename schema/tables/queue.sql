@@ -1,7 +1,7 @@
--- Table: pgq.queue. One row for each queue: its settings and the state of its rotation.
---
--- The columns up to queue_extra_maint are PGQ's.
 do $$ begin if not exists (select from pgq.installation) then
+
+-- Table: pgq.queue. One row for each queue: its settings and the state of its rotation. The columns
+-- up to queue_extra_maint are PGQ's.
 create table pgq.queue (
     queue_id serial primary key,
     queue_name text not null unique,
@@ -54,4 +54,49 @@ comment on constraint per_tx_limit on pgq.queue
 comment on constraint retention on pgq.queue
     is 'an interval from 0 to 100 years, or empty: rotation removes what every consumer has had';
 comment on table pgq.queue is 'One row per queue: settings, names of tables and sequences.';
+
+-- Table: pgq.checked. Two rows for each queue, of two transactions, with the transaction ids by
+-- which the rows themselves were written. A restore writes all rows anew, by one id: see is_moved.
+--
+create table pgq.checked (
+    checked_queue int references pgq.queue,
+    checked_number int check (checked_number in (1, 2)),
+    checked_xmin bigint not null,
+    primary key (checked_queue, checked_number)
+);
+comment on table pgq.checked is 'Whether a queue''s rows were written in this database.';
+
+-- Table: pgq.tick. The ticks that are kept: stored snapshots.
+--
+-- The ticker inserts into pgq.tick_recent, which inherits from this table. compact_ticks moves the
+-- ticks worth keeping here, and maint_ticks deletes them in bulk.
+create table pgq.tick (
+    tick_queue int not null references pgq.queue,
+    tick_id bigint not null,
+    tick_time timestamptz not null default now(),
+    tick_snapshot txid_snapshot not null default txid_current_snapshot(),
+    tick_event_seq bigint not null,
+    primary key (tick_queue, tick_id)
+);
+comment on table pgq.tick is 'Stored snapshots: cuts in time.';
+
+-- Table: pgq.tick_recent. The latest ticks; a query of pgq.tick, its parent, returns them too.
+--
+-- A deleted row stays as a dead row while any old snapshot might see it, and a busy queue ticks 200
+-- times a second. TRUNCATE removes rows whatever the snapshots are (G6). So new ticks go into a
+-- table of their own, and maint_recent_ticks empties it.
+--
+-- It has no foreign key: insert_tick and drop_queue lock the queue's row, and a tick costs less.
+create table pgq.tick_recent (
+    primary key (tick_queue, tick_id)
+) inherits (pgq.tick) with (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
+    autovacuum_vacuum_insert_threshold = -1);  -- a vacuum would delay the compaction
+comment on table pgq.tick_recent is 'The latest ticks, until they are compacted.';
+
+-- Table: pgq.truncation_0. It is empty; each truncation renames it: see lock_truncation_mark. It is
+-- unlogged, so that no publication holds it: a subscriber has it by another name.
+create unlogged table pgq.truncation_0 ();
+comment on table pgq.truncation_0 is 'Holds nothing. Its name counts truncations.';
+
 end if; end $$;

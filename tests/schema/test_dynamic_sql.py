@@ -109,7 +109,7 @@ def _is_format(expression: str) -> bool:
 def sources(queue, rows) -> list[tuple[str, str]]:
     scripts = [
         (path.name, path.read_text())
-        for folder in ("setup", "tables", "views")
+        for folder in ("setup", "tables")
         for path in (ROOT / "schema" / folder).glob("*.sql")
     ]
     return [*rows(SOURCES), *scripts]
