@@ -84,7 +84,6 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/stages/check_unstaged.sql
 \ir functions/produce/insert_event_once.sql
 \ir functions/internal/insert_path/check_delayed.sql
-\ir functions/internal/insert_path/insert_delayed.sql
 \ir functions/produce/insert_event_at.sql
 \ir functions/produce/insert_events_at.sql
 \ir functions/produce/current_event_table.sql
@@ -148,7 +147,6 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/parked/forget_parked.sql
 \ir functions/internal/lanes/key_hash.sql
 \ir functions/internal/lanes/move_lanes.sql
-\ir functions/internal/skipped/lock_skips.sql
 \ir functions/internal/positions/exclude_own_xid.sql
 \ir functions/consume/register_consumer_at.sql
 \ir functions/consume/seek_consumer.sql
@@ -211,8 +209,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 
 -- Workers of shared consumers
 \ir functions/internal/batches/holder_is_dead.sql
-\ir functions/internal/batches/find_dead_worker.sql
-\ir functions/internal/batches/lock_free_range.sql
+\ir functions/internal/batches/find_free_range.sql
 \ir functions/internal/batches/count_end.sql
 \ir functions/internal/batches/count_ended.sql
 \ir functions/internal/batches/take_range.sql
@@ -221,7 +218,6 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/batches/raise_worker_lives.sql
 \ir functions/internal/batches/resume_part.sql
 \ir functions/internal/batches/cut_range.sql
-\ir functions/internal/batches/count_live_workers.sql
 \ir functions/internal/positions/find_next_tick.sql
 \ir functions/internal/positions/find_shared.sql
 \ir functions/internal/positions/find_subconsumer.sql
@@ -274,7 +270,6 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/consume/advance_subscription.sql
 
 -- Cancelled events: hidden from the consumers that have not had them
-\ir functions/internal/positions/reads_by_ticks.sql
 \ir functions/internal/skipped/find_events_by_id.sql
 \ir functions/internal/skipped/find_pending_events.sql
 \ir functions/internal/skipped/find_open_ids.sql

@@ -1,11 +1,9 @@
--- The rights of each role, as in PGQ, set exactly: see set_rights. Everybody may
--- call and read what shows no payload, and nothing else. No role may call a function that no list
--- names: those in functions/internal.
+-- The rights of each role, as in PGQ, set exactly: see set_rights. Everybody may call and read what
+-- shows no payload, and nothing else. No role may call those in functions/internal.
 --
 -- Functions that another role put into the schema keep their rights, also those that share a name
 -- and differ in parameters. The engine's own are those that this transaction wrote. Their age
 -- tells, not their xmin: psql may run each statement in a subtransaction, with an id of its own.
---
 -- Writes: as set_rights.
 do $functions$
 begin

@@ -2,11 +2,9 @@
 -- creates the schemas pgq and pgq_coop.
 --
 -- The owner of a schema, and every role that may create objects in it, can put a function where the
--- engine's is expected. The installer calls functions of the schema, with its own rights. So one of
--- three must hold: the schema is created here; it is the installer's own and empty; it is an
--- installed engine and every object in it is the installer's own. No object in it is read before
--- that is known.
---
+-- engine's is expected, which the installer would call. So one of three must hold: the schema is
+-- created here; it is the installer's own and empty; it is an installed engine and every object in
+-- it is the installer's own. No object in it is read before that is known.
 -- Raises: PQ014: the server is older than PostgreSQL 14; the encoding of the database, or of the
 --   name of a role, is not UTF-8: clients read all texts as UTF-8; the extension pgq is installed;
 --   a schema of that name belongs to another role, or holds objects of another role; the installed

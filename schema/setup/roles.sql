@@ -1,5 +1,4 @@
 -- Creates the five roles of the engine that are missing.
---
 -- Raises: PQ014, a role is missing and the installer may not create roles; the hint has the
 --   statements for an administrator.
 -- Writes: roles of the cluster, membership of pgq_admin in pgq_reader and pgq_writer.

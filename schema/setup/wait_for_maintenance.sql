@@ -3,7 +3,6 @@
 -- which PostgreSQL refuses as "tuple concurrently updated". Compactions and rotations rename the
 -- table that it locks: see lock_truncation_mark. A first installation has no such function yet, so
 -- its loop is here once more.
---
 -- Writes: advisory lock of create_queue; SHARE UPDATE EXCLUSIVE lock on each pgq.truncation_N: it
 -- keeps compactions and rotations out, and no dump.
 do $wait$

@@ -303,16 +303,6 @@ def test_tick_ids_near_the_end_of_bigint_are_searched_as_others(db: Database, la
     assert metrics(db.main)[:3] == (120, 0, 4)
 
 
-def test_event_ids_near_the_end_of_bigint_break_no_queue(db: Database) -> None:
-    db.queue()
-    db.queue("other", consumers=())
-    last = 2**63 - 1
-    db.main.one("select setval('pgq.event_1_id_seq', %s)", last)
-    db.main.run(f"update pgq.tick set tick_event_seq = {last} where tick_queue = 1")
-    kept = "select queue_name, estimated_events from pgq.get_queue_metrics()"
-    assert db.main.all(kept) == [("other", 0), ("q", 0)]
-
-
 def test_it_reads_no_event_keeps_no_table_locked_and_walks_over_no_ticks(db: Database) -> None:
     def pages() -> int:
         metrics(db.main)

@@ -128,7 +128,7 @@ STEPS = [
     *ROTATE,
     *ROTATE,
     Step("select queue_rotation_period::text, queue_cur_table from pgq.queue"),
-    Step("select pgq.drop_queue(null)"),
+    Step("select pgq.drop_queue(null)", "the extension returns null"),
     Step("select pgq.drop_queue(null, false)", ONE_WORDING),
     Step("select pgq.drop_queue('q')"),
     Step("select pgq.quote_fqname('a.b.c')"),

@@ -2,8 +2,7 @@
 -- and the name make the LISTEN channel, which has at most 63.
 -- Returns: 1 created, 0 exists.
 -- Raises: PQ009 as check_name; 40001 in REPEATABLE READ, another session was faster.
--- Writes: advisory lock; insert pgq.queue, pgq.tick; as mark_checked; create tables, sequences and
---   functions.
+-- Writes: advisory lock; insert pgq.queue, pgq.tick; as mark_checked; create tables and functions.
 create or replace function pgq.create_queue(i_queue_name text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -28,7 +27,6 @@ begin
         perform pgq.create_event_table(q, i);
     end loop;
     perform pgq.grant_perms(i_queue_name);
-    perform pgq.tune_storage(i_queue_name);
     perform pgq.build_insert_path(v_id);
     -- not insert_tick, which needs READ COMMITTED; no other session can have ticked the queue
     insert into pgq.tick (tick_queue, tick_id, tick_snapshot, tick_event_seq)

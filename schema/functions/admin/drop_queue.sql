@@ -3,19 +3,16 @@
 -- tables is not dropped: the error names it, and the queue stays.
 --
 -- It waits for open transactions that use the queue, without a deadlock: see lock_queue. While its
--- locks are held, no other session writes the rows deleted here: a writer of retried or dead events
--- locks a registration or an event table first, a writer of the ledger, stages or keys an event
--- table, a writer of cron entries the queue's row or an event table, and a writer of delayed events
--- the event sequence.
---
--- Returns: 1. The form without x_force returns null for null.
+-- locks are held, no other session writes the rows deleted here: each writer locks a registration,
+-- an event table, the event sequence or the queue's row first.
+-- Returns: 1.
 -- Raises: PQ001; PQ008 it has consumers or cron entries; 2BP01 other objects depend on the queue's
 --   tables or sequences; PQ013 not READ COMMITTED; 55P03 as lock_queue.
--- Writes: as lock_queue; delete pgq.queue, pgq.registration, pgq.position,
---   pgq.retry_queue, pgq.dead_event, pgq.parked, pgq.delayed_event, pgq.skipped_event,
---   pgq.consumer, pgq.checked, pgq.tick, pgq.ledger, pgq.stage, pgq.dedup_key, pgq.cron; drop
---   tables and sequences; create function.
-create or replace function pgq.drop_queue(x_queue_name text, x_force boolean)
+-- Writes: as lock_queue; delete pgq.queue, pgq.registration, pgq.position, pgq.retry_queue,
+--   pgq.dead_event, pgq.parked, pgq.delayed_event, pgq.skipped_event, pgq.consumer, pgq.checked,
+--   pgq.tick, pgq.ledger, pgq.stage, pgq.dedup_key, pgq.cron; drop tables and sequences; create
+--   function.
+create or replace function pgq.drop_queue(x_queue_name text, x_force boolean default false)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
 set client_min_messages = warning as $$
 declare
@@ -74,10 +71,4 @@ begin
     perform pgq.build_insert_path(q.queue_id);
     return 1;
 end $$;
-comment on function pgq.drop_queue(text, boolean) is 'Drops a queue; with force its consumers too.';
-
-create or replace function pgq.drop_queue(x_queue_name text)
-returns int language sql strict security definer set search_path = pg_catalog, pg_temp as $$
-    select pgq.drop_queue(x_queue_name, false)
-$$;
-comment on function pgq.drop_queue(text) is 'Drops a queue without consumers.';
+comment on function pgq.drop_queue is 'Drops a queue; with force its consumers too.';

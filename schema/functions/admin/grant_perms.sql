@@ -11,10 +11,8 @@ declare
     q pgq.queue;
     v_load text[] := '{}';
 begin
-    select * into q from pgq.queue where queue_name = x_queue_name for no key update;
-    if not found then
-        perform pgq.raise_queue_not_found(x_queue_name);
-    end if;
+    perform from pgq.queue where queue_name = x_queue_name for no key update;
+    q := pgq.find_queue(x_queue_name);
     if not q.queue_disable_insert then
         v_load := array(
             select 'pgq_writer insert ev_' || c

@@ -10,20 +10,17 @@
 -- beyond the last tick's was inserted since, and no tick sees it. All other ticks are deleted. The
 -- events are inserted again into the first table, so that no dead row stays.
 --
--- A copy of the database may lack the values of the sequences. They are moved up. Events that were
--- inserted into such a copy before may have ids of older events. Or no tick is left that does not
--- see them, as if they had been delivered. They stay as they are: warnings name the ranges of their
--- ids. Older events that were delivered may be in these ranges, too.
+-- Sequences that are behind are moved up. Events that were inserted into such a copy before may
+-- have ids of older events, or look as if they had been delivered: they stay as they are, and
+-- warnings name the ranges of their ids.
 --
--- An open batch gets a new id. A session that built its query before the repair, and runs it after,
--- finds no event; with the old id it cannot finish the batch (G5). Readers of tick ranges have no
--- batch: stop them before a repair.
+-- An open batch gets a new id: a session that built its query before the repair, and runs it after,
+-- finds no event, and cannot finish the batch (G5). Readers of tick ranges have no batch: stop them
+-- before a repair.
 --
--- Retried copies that seek_consumer dropped, and cancelled ones, are deleted: another copy
--- may get their txid. So are events of stages that wait: a later commit_stage raises PQ018. Beyond
--- the last tick, ev_time tells events of a stage from events that were inserted since. It is the
--- time of their transaction, unless the producer gave another.
---
+-- Retried copies that seek_consumer dropped, and cancelled ones, are deleted: another copy may get
+-- their txid. So are events of stages that wait: a later commit_stage raises PQ018. Beyond the last
+-- tick, ev_time tells events of a stage from events that were inserted since.
 -- Returns: the number of events kept.
 -- Raises: PQ001; PQ013 not READ COMMITTED; PQ012 more ticks are in use than this cluster has used
 --   up xids, or as raise_no_tick; 55P03 as lock_queue.

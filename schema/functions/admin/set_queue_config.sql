@@ -1,9 +1,8 @@
 -- Sets one parameter of a queue. PGQ's: ticker_max_count, ticker_max_lag, ticker_idle_period,
--- ticker_paused, rotation_period, external_ticker. Others: per_tx_limit (empty: none), retention
--- (empty: none), disable_insert, ntables (only up: for fewer tables, events would have to move),
--- extra_maint (an array of functions that take the queue's name: see is_extra_maint.
--- maint_operations checks them again each time, because a function may be replaced or get another
--- owner).
+-- ticker_paused, rotation_period, external_ticker. Others: per_tx_limit and retention (empty:
+-- none), disable_insert, ntables (only up: for fewer tables, events would have to move),
+-- extra_maint (an array of functions that take the queue's name: see is_extra_maint, which
+-- maint_operations asks again each time).
 -- Returns: 1.
 -- Raises: PQ009 NULL or an invalid value; PQ001; PQ010 unknown parameter.
 -- Writes: advisory lock of create_queue; update pgq.queue; for ntables create table and function.
@@ -23,10 +22,8 @@ begin
         raise exception 'Invalid NULL value' using errcode = 'PQ009';
     end if;
     perform pg_advisory_xact_lock(pgq.lock_number('engine'), pgq.lock_number('changing'));
-    select * into q from pgq.queue where queue_name = x_queue_name for update;
-    if not found then
-        perform pgq.raise_queue_not_found(x_queue_name);
-    end if;
+    perform from pgq.queue where queue_name = x_queue_name for update;
+    q := pgq.find_queue(x_queue_name);
     if x_param_name <> all (v_known) then
         raise exception 'cannot change parameter "%"', x_param_name using errcode = 'PQ010',
             hint = 'parameters: ' || array_to_string(v_known, ', ');
@@ -65,7 +62,6 @@ begin
     if v_ntables > q.queue_ntables then
         perform pgq.create_event_table(q, i) from generate_series(q.queue_ntables, v_ntables - 1) i;
         perform pgq.grant_perms(x_queue_name);
-        perform pgq.tune_storage(x_queue_name);
         perform pgq.build_insert_path(q.queue_id);
     end if;
     return 1;

@@ -1,11 +1,9 @@
 -- Begins a replay of archived events for one consumer, or finds the one that was begun. After a
--- kill, even after the last commit, the caller calls again with the same i_asked, and continues
+-- crash, even after the last commit, the caller calls again with the same i_asked, and continues
 -- from the replay's position. A consumer has one replay at a time.
---
 -- Parameters: i_asked: the caller's description of the replay, which identifies it. i_since,
 --   i_until: the times of its events, from the first on, before the second. Those of the first call
---   count: an age in i_asked gives other times in the next call. i_again: begin anew, also if a
---   replay is done or unfinished.
+--   count: an age in i_asked gives other times in the next call. i_again: begin anew.
 -- Returns: the replay. An unfinished one with another i_asked is returned as it is: the caller
 --   compares.
 -- Raises: PQ002 not a subscriber; PQ009 a NULL; PQ017 the consumer reads ranges of ticks, which
@@ -32,9 +30,8 @@ begin
         raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name
             using errcode = 'PQ002';
     elsif p.sub_parent is not null then
-        perform pgq.raise_wrong_mode(
-            i_queue_name, i_consumer_name, coalesce(p.sub_mode, 'subconsumer'));
-    elsif pgq.reads_by_ticks(p) then
+        perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, p.sub_mode);
+    elsif p.pos_pins is not null then
         raise exception 'the consumer %/% reads ranges of ticks, which have no retried events',
             i_queue_name, i_consumer_name using errcode = 'PQ017',
             detail = format('tick_id=%s', p.pos_last_tick),

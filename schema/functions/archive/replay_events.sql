@@ -5,21 +5,15 @@
 -- continues after the last events that were inserted. Of two callers with one replay, the second
 -- inserts nothing.
 --
--- These are left out:
--- - Events that the consumer has yet to get: those that its last tick does not see. Of lanes and
---   workers the slowest one counts. tick_ids has the first tick that saw each event. A position is
---   a tick that existed when the event was archived, so comparing numbers is exact. While the
---   registration is locked, the position can only advance: a session that moves it back locks the
---   registration for update, see seek_consumer and register_consumer_at.
--- - Events that wait in its retry queue, or are parked.
--- - Events that its filter does not take. The filter of a batch lets all retried events pass.
--- - Events that were cancelled for it or for all, as far as pgq.skipped_event still has them. Their
---   ids are compared, because a repair changes ev_txid.
+-- These are left out: events that the consumer has yet to get, that wait in its retry queue or are
+-- parked, that its filter does not take, or that were cancelled, as far as pgq.skipped_event still
+-- has them. (By ids, because a repair changes ev_txid.) It has yet to get what its last tick does
+-- not see; of lanes and workers the slowest one counts. tick_ids has the first tick that saw each
+-- event, and a position is such a tick, so comparing numbers is exact. While the registration is
+-- locked, the position can only advance: see add_registration.
 --
 -- Not left out are events whose retried copy the ticker has put into the queue, and which the
--- consumer has yet to get: no index of the event tables has owners or ids, so each call would read
--- all that the consumer is behind.
---
+-- consumer has yet to get: no index of the event tables has owners or ids.
 -- Parameters: i_tick, i_group: the replay's position. i_next_tick, i_next_group: its position after
 --   these events. i_done: they are the last ones. The elements of the arrays with the same index
 --   belong to one event.

@@ -1,12 +1,10 @@
 -- Cancels events: hides them from each consumer that has not had them, and removes the copies that
 -- wait for it, in the retry queue or parked. Open batches do not change (G3), nor do ranges of
 -- ticks. While an open batch has an event, its copies stay too. Dead events stay. An event that no
--- consumer gets frees its key (insert_event_once): the next call with the key inserts.
+-- consumer gets frees its key (insert_event_once).
 --
 -- It is part of the caller's transaction. Until that ends, the queue's consumers cannot open or
 -- finish a batch. The call waits for a session that does so just now.
---
--- Parameters: i_event_ids: as insert_event returned them.
 -- Returns: for each event and consumer: cancelled: the consumer does not get it; delivered: the
 --   consumer has had it, or has it in its open batch; by ticks: the consumer reads ranges of
 --   ticks, which have it; unknown: the queue has no such event for it.

@@ -9,7 +9,7 @@ returns setof record language plpgsql security definer set search_path = pg_cata
 declare
     v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
 begin
-    perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, coalesce(sub_mode, 'subconsumer'))
+    perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, sub_mode)
        from pgq.registration where sub_id = v_sub and sub_parent is not null;
     return query select * from pgq.hide_events(i_queue_name, v_sub, i_event_ids);
 end $$;

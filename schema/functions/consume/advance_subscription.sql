@@ -1,11 +1,11 @@
 -- Moves a subscription from one tick to a later one, if it is at the first. The reader has read the
 -- events in between by ticks (get_tick_events) and will not read them again. Of two readers that
 -- start from the same tick, the second gets an error. Pins beyond the new position stay; without
--- any, the empty array tells that the subscription is read by ticks: see reads_by_ticks. A reader
--- that has not read a range yet says so by naming the same tick twice.
+-- any, the empty array tells that the subscription is read by ticks. A reader that has not read a
+-- range yet says so by naming the same tick twice.
 -- Returns: 1 moved; 0 it is at i_to_tick already, as after a repeated call.
 -- Raises: PQ002 not a subscriber; PQ005, PQ009, PQ016 as find_range; PQ017 it is elsewhere, or has
---   an open batch: another session uses it; PQ013, PQ020 as lock_subscription.
+--   an open batch; PQ013, PQ020 as lock_subscription.
 -- Writes: as lock_subscription; insert pgq.position.
 create or replace function pgq.advance_subscription(
     i_queue_name text, i_consumer_name text, i_from_tick bigint, i_to_tick bigint)

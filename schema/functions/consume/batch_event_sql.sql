@@ -1,15 +1,12 @@
 -- The query of a batch: the events that its end tick sees and its start tick does not, without
 -- those that finish_part finished, and those that the subscription's filter leaves out. Of a lease
--- of receive, only the leased events. Built by range_sql.
+-- of receive, only the leased events. Built by range_sql. A batch of take_parked lies between a
+-- tick and itself: see parked_event_sql. The first read of a session checks the queue: see
+-- check_queue.
 --
 -- In READ COMMITTED the batch is open while the query is built, so no event of it is gone. A
 -- transaction with an older snapshot may still see a batch as open that another session finished,
 -- and whose tables were truncated since: see lock_event_tables.
---
--- A batch of take_parked lies between a tick and itself: see parked_event_sql.
---
--- The first read of a session checks the queue: see check_queue.
---
 -- Returns: SQL text, ordered by ev_id (and by ev_txid, for an id that is there twice); of parked
 --   events per key in their order.
 -- Raises: PQ003 batch not found; PQ012 as check_moved; 40001 as check_snapshot, lock_event_tables;

@@ -1,11 +1,10 @@
 -- Tells that a run of a consumer has begun. A run is one process at work, over any number of
 -- sessions. A consumer calls this in each session, and commits, before it handles an event.
 --
--- Next_batch gives an open batch again after a lost connection, after a restart of the server, and
--- when PGQ's own calls ask twice. So what counts is not the delivery but the holder: the run that
--- wrote its token here and neither goes on nor called end_run has died. If it had a batch open, an
--- event may have killed it: a crash, see narrow_part. Without an open batch no event has.
---
+-- Next_batch gives an open batch again after a lost connection or a restart of the server. So what
+-- counts is not the delivery but the holder: the run that wrote its token here and neither goes on
+-- nor called end_run has died. If it had a batch open, an event may have killed it: a crash, see
+-- narrow_part.
 -- Parameters: i_holder: the token of the run, at most 255 octets: host:pid:random.
 -- Returns: part_size: handle so many events at a time, and finish them by finish_part; null: whole
 --   batches. tries: how often a run died while it handled only the first open event; null: never.

@@ -1,9 +1,7 @@
 -- Checks that a batch is open at the position at which it was read. A pooler may hide a failover:
 -- on a standby that lagged, the batch is open, but the caller's earlier writes are missing, and
 -- finish_batch would lose the failures among them. So the caller checks the position first, in each
--- transaction that writes for the batch. It takes no lock: the call that finishes does, and returns
--- 0 if the batch was taken over in between.
---
+-- transaction that writes for the batch. It takes no lock: the call that finishes does.
 -- Parameters: x_pos_no: the pos_no of the position (current_position), read before the events were.
 --   Each finish_part adds one.
 -- Raises: PQ003 no batch is open at this position; 40001 as check_snapshot.

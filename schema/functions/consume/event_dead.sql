@@ -1,5 +1,4 @@
--- Makes events of an open batch dead: they are kept with the reason, and not delivered again unless
--- revive_dead_events is called.
+-- Makes events of an open batch dead: they are kept with the reason, until revive_dead_events.
 -- Parameters: arrays, whose elements with the same index belong to one event. x_event_ids,
 --   x_event_txids: as get_batch_events returned them. x_reasons: texts. x_errors, x_tracebacks: the
 --   class and the traceback of an exception. x_tries: how often a handler had the event; null: once

@@ -1,18 +1,15 @@
 -- Parks events of an open batch: each waits, with all later events of its key, until it is taken by
 -- take_parked. The caller finishes the events in the same transaction, by finish_part or
--- finish_batch. Otherwise events that it has handled are delivered again, behind what is parked.
+-- finish_batch: else events that it has handled are delivered again, behind what is parked.
 --
 -- For an event whose handler failed, the caller gives a delay. If no event of its key is parked, it
--- becomes the head, and is due after the delay. For an event behind a parked one the delay is null:
--- the caller did not handle it.
---
+-- becomes the head, and is due after the delay. For an event behind a parked one the delay is null.
 -- In a batch of take_parked the events are parked already. They stay where they are, a failed one
 -- with a later time, and so do all events of their keys behind them, whatever the caller says.
 --
--- A consumer that has no mode yet becomes plain: a shared consumer cannot take parked events.
---
--- While the key of lanes is being changed, events of the old lanes go to the retry queue: parked,
--- one key could be in an old and in a new lane.
+-- A consumer that has no mode yet becomes plain: a shared consumer cannot take parked events. While
+-- the key of lanes is being changed, events of the old lanes go to the retry queue: parked, one key
+-- could be in an old and in a new lane.
 -- Parameters: ids and txids as for event_retry, keys, delays, classes and texts of exceptions. The
 --   elements with the same index belong to one event.
 -- Returns: how many events were parked, or parked again.

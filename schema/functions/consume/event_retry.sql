@@ -33,8 +33,7 @@ begin
     get diagnostics v_count = row_count;
     return v_count;
 end $$;
-comment on function pgq.event_retry(bigint, bigint[], bigint[], interval[])
-    is 'Puts events of an open batch into the retry queue.';
+comment on function pgq.event_retry(bigint, bigint[], bigint[], interval[]) is 'Retries events.';
 
 -- Puts one event into the retry queue, in PGQ's form. No index has the event's id, so the call
 -- reads the whole batch. For many events use the form with arrays.
@@ -57,13 +56,11 @@ begin
     return pgq.event_retry(
         x_batch_id, array[x_event_id], array[v_txid], array[x_retry_time - now()]);
 end $$;
-comment on function pgq.event_retry(bigint, bigint, timestamptz)
-    is 'Puts one event into the retry queue until a time: 1 done, 0 already.';
+comment on function pgq.event_retry(bigint, bigint, timestamptz) is 'Retries an event at a time.';
 
 create or replace function pgq.event_retry(
     x_batch_id bigint, x_event_id bigint, x_retry_seconds int)
 returns int language sql security definer set search_path = pg_catalog, pg_temp as $$
     select pgq.event_retry(x_batch_id, x_event_id, now() + x_retry_seconds * interval '1 second')
 $$;
-comment on function pgq.event_retry(bigint, bigint, int)
-    is 'Puts one event into the retry queue for some seconds: 1 done, 0 already.';
+comment on function pgq.event_retry(bigint, bigint, int) is 'Retries an event in some seconds.';

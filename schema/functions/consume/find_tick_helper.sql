@@ -4,9 +4,8 @@
 -- it is older than the tick before the batch, the clock was set back: the interval has passed then.
 --
 -- Events are counted by their ids, which do not tell of transactions that were open at the tick
--- before: see range_txids. So when a tick came without new ids, the events themselves are counted,
--- up to the minimum. While ids come, they meet the minimum; to count events at each of their ticks
--- would cost more than to read them.
+-- before. So when a tick came without new ids, the events themselves are counted, up to the
+-- minimum: see range_txids.
 -- Returns: one row, all null when no tick meets a limit.
 create or replace function pgq.find_tick_helper(
     i_queue_id int, i_prev_tick_id bigint, i_prev_tick_time timestamptz, i_prev_tick_seq bigint,

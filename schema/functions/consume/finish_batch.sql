@@ -2,7 +2,6 @@
 -- without a range. Called in the transaction that processes the events, it makes each event's
 -- effect happen once (G9). The batch is locked first: a session that waited for the lock finds it
 -- closed (G5).
---
 -- Returns: 1; or 0 with a WARNING when the batch is not open: finished before, or taken away.
 -- Raises: 40001 in REPEATABLE READ, another session moved the position, or as check_snapshot.
 -- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot; of a batch of

@@ -1,25 +1,19 @@
 -- Finishes the events of an open batch up to an id, x_up_to, and those in x_done. Later reads of
--- the batch do not return them, and a session that opens the batch again gets the rest.
+-- the batch do not return them. The batch stays open until finish_batch. Events with the same id
+-- (an event and its retried copy) are finished together.
 --
 -- In the transaction that processes the events, it makes each event's effect happen once (G9), if
--- x_pos_no is given. Two sessions may read the same part. The one that comes second waits for the
--- first, and without x_pos_no it would then finish what is finished.
---
--- Events with the same id (an event and its retried copy) are finished together. finish_batch
--- finishes the batch: a batch whose events are all finished stays open until then.
+-- x_pos_no is given: of two sessions that read the same part, the second one waits for the first,
+-- and would then finish what is finished.
 --
 -- The ids of a batch are not checked one by one. Its end tick holds a number that no id exceeds,
--- unless a program wrote a larger id into the tables itself. Only then are the events read.
---
--- The events of a batch of take_parked are not in the order of their ids. Of them only x_up_to
--- itself and those in x_done are finished: see finish_parked_part.
---
+-- unless a program wrote a larger id into the tables itself. Only then are the events read. The
+-- events of a batch of take_parked are not in the order of their ids: see finish_parked_part.
 -- Parameters: x_up_to: null leaves the id up to which it is finished. x_done: ids beyond
 --   x_up_to that were finished out of order. With those of earlier calls, the 1,000 lowest are
 --   kept; the events of others are delivered again. Empty, without x_up_to: nothing is finished,
---   and the position moves on (check_position). x_pos_no: the pos_no of the subscription's
---   position (current_position), read before the events were: nothing is finished if it is another
---   one now. Each finish_part adds one. Null: any.
+--   and the position moves on (check_position). x_pos_no: the pos_no of current_position, read
+--   before the events were; each finish_part adds one. Null: any.
 -- Returns: 1; or 0 with a WARNING when the batch is not open (finished before, or taken away), or
 --   another session has moved the position.
 -- Raises: PQ009 backwards, an id beyond the batch, or a NULL id; 40001 in REPEATABLE READ, another

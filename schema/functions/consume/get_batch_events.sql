@@ -1,6 +1,5 @@
 -- The events of an open batch that finish_part has not finished, ordered by id. Without finish_part
 -- they are the same in each call (G3).
---
 -- Raises: PQ003 batch not found; PQ012, 40001, 42501 as batch_event_sql.
 -- Writes: as batch_event_sql.
 create or replace function pgq.get_batch_events(

@@ -1,6 +1,5 @@
--- The ids of the newest dead events of a consumer. get_dead_events and get_dead_event_counts read
--- every dead event that their filters leave; between two ids (i_after, i_before) they read no more
--- than there are. So a program that must not read a million goes through them in bounded steps.
+-- The ids of the newest dead events of a consumer: a program that must not read a million goes
+-- through get_dead_events in bounded steps, from one id to another (i_after, i_before).
 -- Parameters: i_before: only ids below it; null: all. i_limit: at most so many dead events.
 -- Returns: first_id, last_id: the lowest and the highest id of these; null: there are none.
 --   dead_events: how many they are. has_more: there are dead events below first_id.

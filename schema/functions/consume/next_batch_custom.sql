@@ -2,13 +2,10 @@
 --
 -- An idle consumer calls often, so the first read takes no lock and no xid. Only if there is a
 -- batch to open, the registration is locked and the position read again: two sessions that call at
--- once get the same batch.
+-- once get the same batch. Ticks are looked up one by one: see find_batch.
 --
 -- Of a subscription with a filter, ranges without an event for it are skipped: see skip_ranges. If
 -- there is none with an event, the position moves on, and there is no batch.
---
--- Ticks are looked up one by one, and never by a sequential scan: see find_batch.
---
 -- Parameters: i_min_lag: only ticks at least this old. A tick that lies further than this in the
 --   future was made before the clock was stepped back, and counts as old enough. i_min_count,
 --   i_min_interval: see find_tick_helper.
@@ -44,8 +41,7 @@ begin
                 using errcode = 'PQ002', hint = format(
                     'select pgq.register_consumer(%L, %L)', i_queue_name, i_consumer_name);
         elsif r.sub_mode in ('shared', 'lanes') or r.sub_parent is not null then
-            perform pgq.raise_wrong_mode(
-                i_queue_name, i_consumer_name, coalesce(r.sub_mode, 'subconsumer'));
+            perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, r.sub_mode);
         elsif r.sub_detached is not null then
             perform pgq.raise_detached(i_queue_name, i_consumer_name, r.sub_detached);
         elsif r.tick_id is null then

@@ -1,9 +1,7 @@
 -- Keeps the ticks and the events of a range that a subscription will read. Rotation removes nothing
 -- after its position, and compact_ticks keeps the two ticks. The pins of the range before are
--- dropped, so at most two ticks are pinned. Pin a range before you store it anywhere: without the
--- pin a tick may be gone. The ticks are read in the transaction that pins them, so compact_ticks
--- waits for it, and sees the pins.
---
+-- dropped. Pin a range before you store it anywhere: without the pin a tick may be gone. The ticks
+-- are read in the transaction that pins them, so compact_ticks waits for it, and sees the pins.
 -- Returns: 1; 0 if these ticks are pinned already.
 -- Raises: PQ002 not a subscriber; PQ005, PQ009, PQ016 as find_range; PQ009 an empty range; PQ017
 --   the subscription is beyond the range, or has an open batch: another session uses it; PQ013,

@@ -1,9 +1,7 @@
 -- Attaches a detached consumer again. It goes on where it was, with its open batches and all, if no
--- event after its position was truncated. Its retried events are due at once.
---
--- The queue's row is share-locked as in register_consumer_at: a rotation that waits counts the
--- consumer again. The events get this transaction's id: maint_retry_events finds by it what
--- commits after its last poll.
+-- event after its position was truncated. Its retried events are due at once; they get this
+-- transaction's id, by which maint_retry_events finds what commits after its last poll. The queue's
+-- row is share-locked as in register_consumer_at.
 -- Parameters: i_from_earliest: if events are gone, go on from the earliest tick, as seek_consumer.
 -- Returns: 1; 0 it was attached.
 -- Raises: PQ001; PQ002 not a subscriber; PQ013 not READ COMMITTED; PQ016 events after its position
@@ -22,17 +20,12 @@ declare
 begin
     perform pgq.check_isolation('reattach_consumer');
     perform from pgq.queue where queue_name = i_queue_name for key share;
-    -- The statement that locks the row may return an older one.
-    select * into q from pgq.queue where queue_name = i_queue_name;
-    if not found then
-        perform pgq.raise_queue_not_found(i_queue_name);
-    end if;
+    q := pgq.find_queue(i_queue_name);  -- the statement that locks the row may return an older one
     v_sub := pgq.find_subscription(i_queue_name, i_consumer_name);
     select * into r from pgq.registration where sub_id = v_sub for update;
     perform from pgq.registration where sub_parent = v_sub order by sub_id for update;
     if r.sub_parent is not null then
-        perform pgq.raise_wrong_mode(
-            i_queue_name, i_consumer_name, coalesce(r.sub_mode, 'subconsumer'));
+        perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, r.sub_mode);
     elsif r.sub_detached is null then
         return 0;
     end if;

@@ -1,18 +1,17 @@
 -- Subscribes a consumer from a tick on, or moves a subscribed consumer there. Its open batch is
--- dropped, or those of its workers or lanes; its retried events stay. Of its parked events those
--- stay that the tick sees: see forget_parked. One that reads ranges of ticks still does, see
--- reads_by_ticks; its pins are dropped. With a null tick, a new consumer starts from the last
--- tick, and a subscribed one stays where it is.
+-- dropped, or those of its workers or lanes; its retried events stay, of its parked events those
+-- that the tick sees: see forget_parked. One that reads ranges of ticks still does: see
+-- pgq.position; its pins are dropped. With a null tick, a new consumer starts from the last tick,
+-- and a subscribed one stays where it is.
 --
 -- The queue's row is share-locked. A rotation and maint_ticks lock it for update, so neither can
 -- count the consumers while one is coming, and then remove what that one starts from. A consumer
 -- that is moved is locked as in seek_consumer: see add_registration.
---
 -- Returns: 1 new, 0 was subscribed.
 -- Raises: PQ001; PQ005 cannot reposition, or no ticks; PQ009 a bad consumer name; PQ013 not
 --   READ COMMITTED; PQ020 a subconsumer or a lane has this name.
--- Writes: key share lock pgq.queue; as lock_skips, add_registration; insert
---   pgq.skipped_event, pgq.position; as forget_parked.
+-- Writes: key share lock pgq.queue; advisory lock; as add_registration, forget_parked; insert
+--   pgq.skipped_event, pgq.position.
 create or replace function pgq.register_consumer_at(
     x_queue_name text, x_consumer_name text, x_tick_pos bigint)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -25,11 +24,7 @@ begin
     perform pgq.check_name('consumer', x_consumer_name, 255);
     perform pgq.check_isolation('registering or moving a consumer');
     perform from pgq.queue where queue_name = x_queue_name for key share;
-    -- The statement that locks the row may return an older one.
-    select * into q from pgq.queue where queue_name = x_queue_name;
-    if not found then
-        perform pgq.raise_queue_not_found(x_queue_name);
-    end if;
+    q := pgq.find_queue(x_queue_name);  -- the statement that locks the row may return an older one
     if v_tick is null then
         v_tick := (select max(tick_id) from pgq.tick where tick_queue = q.queue_id);
         if v_tick is null then
@@ -48,18 +43,18 @@ begin
     if not exists (
             select from pgq.registration s join pgq.consumer c on c.co_id = s.sub_consumer
              where s.sub_queue = q.queue_id and c.co_name = x_consumer_name) then
-        perform pgq.lock_skips(q.queue_id);  -- before the name: two sessions could deadlock
+        -- Before the name, or two sessions could deadlock: see hide_events.
+        perform pg_advisory_xact_lock(pgq.lock_number('skips'), q.queue_id);
     end if;
     r := pgq.add_registration(q.queue_id, x_consumer_name, null, x_tick_pos is not null);
     if r.is_new or x_tick_pos is not null then
         if r.sub_parent is not null then
-            perform pgq.raise_wrong_mode(x_queue_name, x_consumer_name,
-                coalesce(r.sub_mode, 'subconsumer'));
+            perform pgq.raise_wrong_mode(x_queue_name, x_consumer_name, r.sub_mode);
         end if;
         perform from pgq.registration where sub_parent = r.sub_id order by sub_id for update;
         if r.is_new then
             -- Cancelled events, also those that the tick sees: it may be moved back before them.
-            perform pgq.lock_skips(q.queue_id);
+            perform pg_advisory_xact_lock(pgq.lock_number('skips'), q.queue_id);
             insert into pgq.skipped_event (skip_sub, skip_txid, skip_id)
             select r.sub_id, skip_txid, skip_id from pgq.skipped_event
              where skip_sub = -q.queue_id and skip_txid > 0;  -- 0: after a repair

@@ -3,27 +3,23 @@
 -- holders find that out (G5). A process that runs the consumer goes on at the new place.
 --
 -- Retried events that come again from there are dropped, as forget_parked drops parked ones: those
--- with an id beyond the tick's, whose events the tick does not see. The other retried events stay.
--- With i_discard, all retried and parked events are dropped.
---
--- Rows that wait are deleted. Retried copies in the event tables are not: no index finds them, and
--- event tables have no dead rows (G6). A snapshot, taken after the delete, says which of them the
--- subscription does not take any more: see range_sql. The delete waits for a maint_retry_events
--- that has moved one of its rows, so the snapshot sees that copy. A bound of xids would not do: a
--- maint_retry_events that began before may have a small xid, and still move what is retried later.
+-- with an id beyond the tick's. With i_discard, all retried and parked events are dropped. Retried
+-- copies in the event tables are not deleted: no index finds them, and event tables have no dead
+-- rows (G6). A snapshot, taken after the delete, says which of them the subscription does not take
+-- any more: see range_sql. The delete waits for a maint_retry_events that has moved one of its
+-- rows, so the snapshot sees that copy. A bound of xids would not do: a maint_retry_events that
+-- began before may have a small xid, and still move what is retried later.
 --
 -- The locks come first. So no rotation or compaction comes between the search for the tick and the
--- move, and no session is about to retry an event: it would hold a worker, a lane or, in
--- event_retry_raw, a key share lock of the consumer.
---
+-- move, and no session is about to retry an event.
 -- Parameters: i_tick, i_time: one of the two; a time as in get_tick_at, -infinity is the first tick
 --   that can be read from.
 -- Returns: the tick and its time; dropped: how many retried events that waited, and how many parked
 --   events if i_discard, were deleted.
 -- Raises: PQ001; PQ002 not a subscriber; PQ009 none or both of i_tick and i_time; PQ005, PQ016 the
---   place cannot be reached: the message names the first tick that can be, and its time; PQ012 as
---   check_moved; PQ013 not READ COMMITTED: the snapshot is to be younger than the locks; PQ017 a
---   stream reads from ticks by this subscription; PQ020 a subconsumer or a lane.
+--   place cannot be reached; PQ012 as check_moved; PQ013 not READ COMMITTED: the snapshot is to be
+--   younger than the locks; PQ017 a stream reads from ticks by this subscription; PQ020 a
+--   subconsumer or a lane.
 -- Writes: row lock pgq.registration; as register_consumer_at; delete pgq.retry_queue, pgq.parked;
 --   update pgq.registration.
 create or replace function pgq.seek_consumer(
@@ -47,10 +43,8 @@ begin
         raise exception 'a seek needs a tick or a time' using errcode = 'PQ009',
             hint = 'one of both; the times -infinity and infinity are the beginning and the end';
     end if;
-    select * into q from pgq.queue where queue_name = i_queue_name for key share;
-    if not found then
-        perform pgq.raise_queue_not_found(i_queue_name);
-    end if;
+    perform from pgq.queue where queue_name = i_queue_name for key share;
+    q := pgq.find_queue(i_queue_name);
     p.sub_id := pgq.find_subscription(i_queue_name, i_consumer_name);
     perform from pgq.registration where sub_id = p.sub_id for update;
     perform from pgq.registration where sub_parent = p.sub_id order by sub_id for update;
@@ -59,9 +53,8 @@ begin
         raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name
             using errcode = 'PQ002';
     elsif p.sub_parent is not null then
-        perform pgq.raise_wrong_mode(
-            i_queue_name, i_consumer_name, coalesce(p.sub_mode, 'subconsumer'));
-    elsif pgq.reads_by_ticks(p) then
+        perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, p.sub_mode);
+    elsif p.pos_pins is not null then
         raise exception 'a stream reads from ticks by the subscription %/%', i_queue_name,
             i_consumer_name using errcode = 'PQ017', detail = format('tick_id=%s', p.pos_last_tick),
             hint = 'the checkpoint of a stream decides where it reads: start it with a new one. If '

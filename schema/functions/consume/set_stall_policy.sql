@@ -1,8 +1,7 @@
 -- Decides what happens when a consumer is so far behind that rotation waits for it. warn, as at the
 -- beginning: the ticker's log, doctor and the metrics name it. detach: maint_stalled detaches it
--- too. Rotation does not wait for a detached consumer, and all calls for its events raise PQ024.
--- Its registration stays, with its retried, dead, parked and cancelled events:
--- reattach_consumer goes on.
+-- too: rotation does not wait for it, and all calls for its events raise PQ024. Its registration
+-- stays, with its retried, dead, parked and cancelled events: reattach_consumer goes on.
 -- Parameters: i_after: the age of the first tick that it has not finished. i_bytes: the size of the
 --   queue's event tables. What comes first counts; both null, for warn only: from the first
 --   rotation that waits.
@@ -30,8 +29,7 @@ begin
     select * into r from pgq.registration
      where sub_id = pgq.find_subscription(i_queue_name, i_consumer_name) for no key update;
     if r.sub_parent is not null then
-        perform pgq.raise_wrong_mode(
-            i_queue_name, i_consumer_name, coalesce(r.sub_mode, 'subconsumer'));
+        perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, r.sub_mode);
     elsif (r.sub_stalls, r.sub_stall_after, r.sub_stall_bytes)
             is not distinct from (i_policy, i_after, i_bytes) then
         return 0;

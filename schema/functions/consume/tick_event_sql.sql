@@ -7,10 +7,8 @@
 -- off. In another transaction, in READ COMMITTED, first lock the event tables and then check that
 -- queue_low_tick is not above i_from_tick and that the end tick is still the same, as
 -- pgqpy/spark/source/read_task.py does.
---
--- Parameters: i_stages: an array: only the events of these stages of the range; an empty array:
---   only the events of no stage; null: all. See get_tick_stages. i_filter: only these events, see
---   check_filter; null: all.
+-- Parameters: i_stages: only the events of these stages of the range; an empty array: only those of
+--   no stage; null: all. See get_tick_stages. i_filter: only these events, see check_filter.
 -- Returns: SQL text with the columns of get_tick_events, in no order.
 -- Raises: PQ001; PQ005, PQ009, PQ016 as find_range; PQ009 a stage is not one of the range's, or as
 --   check_filter; PQ012 as check_moved; 40001 as lock_event_tables, check_snapshot; 42501 as

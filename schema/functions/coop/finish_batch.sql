@@ -10,5 +10,4 @@ begin
     end if;
     return pgq.finish_batch(i_batch_id);
 end $$;
-comment on function pgq_coop.finish_batch
-    is 'Finishes a subconsumer''s batch: 1 done, 0 it was not open.';
+comment on function pgq_coop.finish_batch is 'Finishes a batch: 1 done, 0 it was not open.';

@@ -1,11 +1,8 @@
 -- Adds a cron entry, or changes the one of this name: from now on a ticker daemon inserts the event
 -- at each time of the schedule. A changed entry stays paused if it is. It keeps its next due time
 -- if the schedule and the time zone stay the same; otherwise the times after now count. A call that
--- changes nothing writes nothing.
---
--- The schedule is checked for its form only. The clients check all of it before they call; a daemon
--- reports an entry that it cannot read, and goes on with the others.
---
+-- changes nothing writes nothing. The schedule is checked for its form only: a daemon reports an
+-- entry that it cannot read, and goes on with the others.
 -- Parameters: i_schedule: minute, hour, day of month, month, day of week; or @hourly, @daily, ....
 --   i_timezone: a name of pg_timezone_names. i_missed: what is done about times at which no daemon
 --   ran: 'one' event for the last of them, 'all', or 'skip'. The others: as in insert_event.

@@ -1,26 +1,22 @@
 -- Fires a cron entry: inserts the event of the time that was planned, and plans the next time, in
 -- one transaction. So each time is fired once, by any number of daemons that call at the same time
--- or crash. A daemon computes the times, the server's clock decides whether they have come. The
--- payload does not leave the server.
+-- or crash. A daemon computes the times, the server's clock decides whether they have come.
 --
 -- i_due must be the planned time. Otherwise another daemon was faster, or the entry has changed:
 -- nothing is done. The server cannot read schedules, so it trusts the times of a daemon within
--- bounds. A wrong daemon can delay events: doctor and pgq_cron_late_seconds show it, for they
--- compute the times too. It can plan an event for each minute ahead. It cannot add events for times
--- that have passed, except those of an entry that makes up for 'all' missed ones.
+-- bounds: a wrong daemon can delay events or plan one for each minute ahead, and cannot add events
+-- for times that have passed, except those of an entry that makes up for 'all' missed ones.
 --
 -- The event table is locked before the entry's row, as in commit_stage: drop_queue begins with the
 -- tables. A lock is waited for briefly, so that one queue does not delay the entries of others.
---
 -- Parameters: i_version: of the entry that the caller has read. i_due: null: no time is planned
 --   yet. i_time: the time of the event, i_due or, for missed times, one since; null: no event.
 --   i_next: the next due time.
--- Returns: the event's id; null: nothing was inserted. That is so too while the queue may need
---   repair_queue (is_unchecked): the event would look old.
+-- Returns: the event's id; null: nothing was inserted, as while the queue may need repair_queue
+--   (is_unchecked): the event would look old.
 -- Raises: PQ009 times that are no whole minutes, in disorder, or too far ahead, or the transaction
---   is a stage (open_stage refuses the other order); PQ006 Insert into
---   queue disallowed; PQ007 per-transaction limit; 40001 in REPEATABLE READ, another session was
---   faster; 42P01 the queue was dropped meanwhile; 55P03 another session has a lock.
+--   is a stage; PQ006, PQ007 as check_insert; 40001 in REPEATABLE READ, another session was faster;
+--   42P01 the queue was dropped meanwhile; 55P03 another session has a lock.
 -- Writes: ROW EXCLUSIVE lock on an event table; update pgq.cron; insert into the queue's current
 --   table; nextval of its sequence.
 create or replace function pgq.fire_cron(

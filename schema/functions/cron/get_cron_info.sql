@@ -1,9 +1,7 @@
 -- The cron entries, without the data and extras of their events.
---
--- next_due: null: to be planned, as the first time after planned_at. read_at: the server's time.
---
 -- Parameters: i_name: null: all entries.
--- Returns: no row for an unknown name.
+-- Returns: no row for an unknown name. next_due: null: to be planned, as the first time after
+--   planned_at. read_at: the server's time.
 create or replace function pgq.get_cron_info(
     i_name text default null, out cron_name text, out queue_name text, out ev_type text,
     out schedule text, out timezone text, out missed text, out paused_since timestamptz,

@@ -1,9 +1,6 @@
--- Quotes a name at its first dot. Without a dot the schema is public.
---
--- PGQ's function is strict, and this one is not, but the results are the same. PostgreSQL does not
--- inline a strict function with a CASE in it, and a call of an SQL function that is not inlined
--- costs a transaction 10 us, and 50 after a COPY.
---
+-- Quotes a name at its first dot. Without a dot the schema is public. PGQ's function is strict, and
+-- this one is not, with the same results: PostgreSQL does not inline a strict function with a CASE
+-- in it, and a call that is not inlined costs a transaction 10 us, and 50 after a COPY.
 -- Returns: the quoted name; null for null.
 create or replace function pgq.quote_fqname(i_name text)
 returns text language sql immutable

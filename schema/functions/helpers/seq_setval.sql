@@ -1,12 +1,9 @@
--- Moves a sequence of a queue forward, never back. It runs with the owner's rights, so it accepts
--- no other sequences.
+-- Moves a sequence of a queue, and no other, forward, never back.
 --
 -- A producer may take ids between the read of the sequence and a setval, which would then move it
 -- back. So up to 100,000 ids are taken by nextval. No producer takes more meanwhile, but another
--- such move may. So a setval first takes the sequence's advisory lock, and reads again.
---
--- A lock of all sequences would not do: repair_queue, with all of its queue's locks in hand, would
--- wait for a transaction that may wait for this queue.
+-- such move may. So a setval first takes the sequence's advisory lock, and reads again. (One lock
+-- for all sequences would make repair_queue wait for a transaction that may wait for its queue.)
 -- Parameters: i_seq_name: queue_event_seq or queue_tick_seq of a queue.
 -- Returns: the resulting last value.
 -- Raises: PQ009, the sequence belongs to no queue, or the value is beyond 2^62, where sums with it

@@ -1,18 +1,15 @@
 -- The positions of consumers. lag: the age of the last finished tick. last_seen: the time since the
 -- consumer's last call. pending_events: how many event ids lie between its tick and the queue's
--- last one. If there are none, it is the number of events of transactions that were open at its
--- tick, counted up to 1,000: see range_txids. It reads no event where the consumer is at the last
--- tick.
+-- last one; if there are none, the events of transactions that were open at its tick, counted up to
+-- 1,000: see range_txids.
 --
--- If the last finished tick lies in the future, the clock was ahead then, and its age is unknown.
--- lag is then the age of the first later tick that does not: so old it is at least; else 0.
---
--- A shared consumer is where its slowest worker is, and was seen when one of them was. A
--- subconsumer without a range has no tick.
+-- If the last finished tick lies in the future, the clock was ahead then: lag is the age of the
+-- first later tick that does not, so old it is at least; else 0. A shared consumer is where its
+-- slowest worker is, and was seen when one of them was. A subconsumer without a range has no tick.
 -- Parameters: null: all.
 -- Raises, writes: as check_snapshot.
 create or replace function pgq.get_consumer_info(
-    i_queue_name text, i_consumer_name text,
+    i_queue_name text default null, i_consumer_name text default null,
     out queue_name text, out consumer_name text, out lag interval, out last_seen interval,
     out last_tick bigint, out current_batch bigint, out next_tick bigint, out pending_events bigint)
 returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
@@ -50,21 +47,4 @@ returns setof record language sql security definer set search_path = pg_catalog,
        and (i_consumer_name is null or c.co_name = i_consumer_name)
      order by 1, 2
 $$;
-comment on function pgq.get_consumer_info(text, text) is 'The position of a consumer.';
-
-create or replace function pgq.get_consumer_info(
-    i_queue_name text,
-    out queue_name text, out consumer_name text, out lag interval, out last_seen interval,
-    out last_tick bigint, out current_batch bigint, out next_tick bigint, out pending_events bigint)
-returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
-    select * from pgq.get_consumer_info(i_queue_name, null)
-$$;
-comment on function pgq.get_consumer_info(text) is 'The positions of a queue''s consumers.';
-
-create or replace function pgq.get_consumer_info(
-    out queue_name text, out consumer_name text, out lag interval, out last_seen interval,
-    out last_tick bigint, out current_batch bigint, out next_tick bigint, out pending_events bigint)
-returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
-    select * from pgq.get_consumer_info(null, null)
-$$;
-comment on function pgq.get_consumer_info() is 'The positions of all consumers.';
+comment on function pgq.get_consumer_info is 'The positions of consumers.';

@@ -4,7 +4,7 @@
 -- Returns: no row for an unknown queue.
 -- Raises, writes: as check_snapshot.
 create or replace function pgq.get_queue_info(
-    i_queue_name text,
+    i_queue_name text default null,
     out queue_name text, out queue_ntables int, out queue_cur_table int,
     out queue_rotation_period interval, out queue_switch_time timestamptz,
     out queue_external_ticker boolean, out queue_ticker_paused boolean,
@@ -34,16 +34,4 @@ returns setof record language sql security definer set search_path = pg_catalog,
      where i_queue_name is null or q.queue_name = i_queue_name
      order by 1
 $$;
-comment on function pgq.get_queue_info(text) is 'Settings and state of a queue.';
-
-create or replace function pgq.get_queue_info(
-    out queue_name text, out queue_ntables int, out queue_cur_table int,
-    out queue_rotation_period interval, out queue_switch_time timestamptz,
-    out queue_external_ticker boolean, out queue_ticker_paused boolean,
-    out queue_ticker_max_count int, out queue_ticker_max_lag interval,
-    out queue_ticker_idle_period interval, out ticker_lag interval, out ev_per_sec float8,
-    out ev_new bigint, out last_tick_id bigint)
-returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
-    select * from pgq.get_queue_info(null)
-$$;
-comment on function pgq.get_queue_info() is 'Settings and state of all queues.';
+comment on function pgq.get_queue_info is 'Settings and state of queues.';

@@ -1,10 +1,7 @@
 -- What queues keep: how many events, since when, in how many bytes. It reads ticks and no event:
--- the cost depends neither on the number of events nor on who inserts just now.
---
--- An event counts as long as no event since its tick was truncated. So consumers may be moved back
--- to it, and some older events may still be stored. Its age is that of the tick that counts it: up
--- to ticker_max_lag less, and for older events a second less (see compact_ticks).
---
+-- the cost depends neither on the number of events nor on who inserts just now. An event counts as
+-- long as no event since its tick was truncated; some older events may still be stored. Its age is
+-- that of the tick that counts it: up to ticker_max_lag less, for older events a second less.
 -- Parameters: i_queue_name: null: all queues.
 -- Returns: no row for an unknown queue. oldest_event_age and newest_event_age: null without events;
 --   about zero: no tick has counted the event yet. estimated_events: the ids used up, also by
@@ -35,8 +32,7 @@ returns setof record language sql security definer set search_path = pg_catalog,
       left join lateral (
             select coalesce(t.oldest, clock.now), coalesce(t.newest, clock.now)
               from (values (
-                        pgq.first_tick_time(q.queue_id,
-                            least(first.tick_event_seq, 9223372036854775806) + 1, null,
+                        pgq.first_tick_time(q.queue_id, first.tick_event_seq + 1, null,
                             first.tick_id, last.tick_id),
                         pgq.first_tick_time(q.queue_id, s.last_id, null,
                             first.tick_id, last.tick_id))) t (oldest, newest)

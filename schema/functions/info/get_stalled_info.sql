@@ -1,13 +1,11 @@
--- The consumers that a rotation waits for, and those that are detached.
---
--- A rotation waits for a consumer if it is due, and the consumer has not had all events of the next
--- table, and is behind for a rotation period.
+-- The consumers that a rotation waits for, and those that are detached. A rotation waits for a
+-- consumer if it is due, and the consumer has not had all events of the next table, and is behind
+-- for a rotation period.
 -- Returns: policy, stall_after, stall_bytes: see set_stall_policy. detached: since when; null:
 --   attached. held_since, held_for: the time of the first tick that the consumer has not finished.
---   held_bytes: the size of the queue's event tables, all of which grow or stay until it goes on;
---   null where a session holds a table's lock. exceeded: more than the policy allows, by the clock,
---   or it is detached.
---   is_live: no event after its position was truncated.
+--   held_bytes: the size of the queue's event tables; null where a session holds a table's lock.
+--   exceeded: more than the policy allows, by the clock, or it is detached. is_live: no event after
+--   its position was truncated.
 -- Raises, writes: as check_snapshot.
 create or replace function pgq.get_stalled_info(
     i_queue_name text default null, out queue_name text, out consumer_name text, out policy text,

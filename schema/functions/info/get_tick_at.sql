@@ -1,10 +1,8 @@
 -- The tick to go back to for a time: the last one before the first that is later. A tick's clock is
 -- read after its snapshot is taken. So the events after the tick are all that were committed at the
 -- time or later, and some from shortly before it. After the clock was stepped back, the last tick
--- that is earlier would be another one, and events would be missing.
---
--- It begins at queue_low_tick: before it are dead rows, while a transaction holds xmin back.
---
+-- that is earlier would be another one, and events would be missing. It begins at queue_low_tick:
+-- before it are dead rows, while a transaction holds xmin back.
 -- Parameters: i_time: infinity gives the last tick.
 -- Returns: null if every tick that can be read from is later, or a parameter is null.
 -- Raises: PQ001; 40001 as check_snapshot.

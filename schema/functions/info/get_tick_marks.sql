@@ -1,10 +1,9 @@
 -- A bounded number of a queue's ticks, about even in time, for a picture of all that are kept.
 --
--- A day has 86,400 ticks, and a busy minute 10,000 more, so reading all of them to choose some
--- would take a second. Instead it begins with the first and the last tick, and puts a tick into the
--- middle, by id, of each gap that is too long in time, the longest first, until none is left. Each
--- mark costs one or two index searches. Where ids are much denser than elsewhere, some twenty
--- marks are used up to get there.
+-- A day has 86,400 ticks, and a busy minute 10,000 more: reading all of them would take a second.
+-- So it begins with the first and the last tick, and puts a tick into the middle, by id, of each
+-- gap that is too long in time, the longest first, until none is left. Each mark costs one or two
+-- index searches. Where ids are denser than elsewhere, some twenty marks are used up to get there.
 -- Parameters: i_marks: at most this many, from 2 to 10,000.
 -- Returns: ordered by tick_id, from the first tick that can be read from to the last one.
 -- Raises: PQ001; PQ009 wrong i_marks; 40001 as check_snapshot.

@@ -9,13 +9,10 @@
 create or replace function pgq.get_waiting_since(i_queue_name text, i_consumer_name text)
 returns timestamptz language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    c_most constant int := 1000;
     s record;
     done pgq.tick;
-    v_moved bigint;
-    v_last pgq.tick;
-    v_txids bigint[];
-    v_seen bigint;
+    v_late bigint[];
+    v_first bigint;
 begin
     perform pgq.check_snapshot();
     select p.sub_queue, p.sub_id, min(every.pos_last_tick) as reached,
@@ -29,30 +26,18 @@ begin
      group by 1, 2;
     select * into done
       from pgq.tick where tick_queue = s.sub_queue and tick_id = s.reached limit 1;
-    select tick_id into v_moved
+    v_late := pgq.range_txids(s.sub_queue, done.tick_snapshot, (
+        select tick_snapshot from pgq.tick
+         where tick_queue = s.sub_queue order by tick_id desc limit 1), 1000);
+    select tick_id into v_first
       from pgq.tick
      where tick_queue = s.sub_queue and tick_id > done.tick_id
-       and tick_event_seq > done.tick_event_seq
+       and (tick_event_seq > done.tick_event_seq or exists (
+            select from unnest(v_late) x where txid_visible_in_snapshot(x, tick_snapshot)))
      order by tick_id limit 1;
-    select * into v_last
-      from pgq.tick
-     where tick_queue = s.sub_queue and tick_id > done.tick_id
-       and (v_moved is null or tick_id < v_moved)
-     order by tick_id desc limit 1;
-    if found then
-        v_txids := pgq.range_txids(
-            s.sub_queue, done.tick_snapshot, v_last.tick_snapshot, c_most);
-    end if;
-    if v_txids <> '{}' then
-        select tick_id into v_seen
-          from pgq.tick
-         where tick_queue = s.sub_queue and tick_id > done.tick_id and exists (
-                select from unnest(v_txids) x where txid_visible_in_snapshot(x, tick_snapshot))
-         order by tick_id limit 1;
-    end if;
     return least((
         select tick_time from pgq.tick
-         where tick_queue = s.sub_queue and tick_id = least(v_moved, v_seen, s.opened) limit 1), (
+         where tick_queue = s.sub_queue and tick_id = least(v_first, s.opened) limit 1), (
         select park_after from pgq.parked h
          where ev_owner = s.sub_id and park_after <= now() and not exists (
                 select from pgq.parked

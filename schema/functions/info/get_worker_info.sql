@@ -1,21 +1,17 @@
 -- Who works for each consumer, and on what: the consumer itself (worker is null), then the workers
 -- of a shared one, with the subconsumers of receive, or the lanes of one that has lanes.
 --
--- alive: true: a session holds the advisory lock of the subscription, or the lease has not ended;
--- false: another worker may take the range over, as holder_is_dead says; null: the server cannot
--- know. How long a worker may be silent (dead_interval) is a setting of the one that takes over:
--- compare last_seen with it. last_seen: since the last heartbeat. last_move: since the range was
--- opened, or a part of it finished (last_progress). pid: the session with the lock. lease_left:
--- until the lease ends, negative if it has. messages: the events of a lease that are not finished.
---
--- attempt: 1, and one for each process that is known to have died with the range, or each lease
--- that ended. part_size: the largest part in careful mode. tries: how often a process died while it
--- handled only the first event after finished_to. filter: the events that the consumer takes; null:
--- all. lag: the age of the last finished tick; negative: the tick lies in the future.
---
 -- A nested loop would read the list of locks once for each worker: with 900 of them that took 30 ms
 -- instead of 4.
 -- Parameters: null: all.
+-- Returns: alive: true: a session holds the advisory lock of the subscription, or the lease has not
+--   ended; false: another worker may take the range over; null: the server cannot know: compare
+--   last_seen, since the last heartbeat, with the dead_interval. last_move: since the last
+--   progress. pid: the session with the lock. lease_left: negative if it has ended. messages: the
+--   events of a lease that are not finished. attempt: 1, and one for each process that is known to
+--   have died with the range, or each lease that ended. part_size: the largest part in careful
+--   mode. tries: how often a process died while it handled only the first event after finished_to.
+--   filter: null: all events. lag: the age of the last finished tick; negative: it is ahead.
 -- Raises, writes: as check_snapshot.
 create or replace function pgq.get_worker_info(
     i_queue_name text default null, i_consumer_name text default null,

@@ -1,12 +1,9 @@
 -- Deletes keys of insert_event_once whose time is over, up to 2,000 a call. A row that a session
 -- has locked is left: it takes the key anew.
 --
--- Rows just deleted stay at the low end of the index by time, and longer while a transaction holds
--- xmin back. So as long as there is more to delete, the session remembers how far it came, and a
--- round never walks twice over its own dead rows. The next round begins at the start again: a row
--- may have been committed late, or left because it was locked. Nothing depends on how soon a row
--- goes, because insert_event_once compares the times itself.
---
+-- Rows just deleted stay at the low end of the index by time while a transaction holds xmin back.
+-- So as long as there is more to delete, the session remembers how far it came. The next round
+-- begins at the start again: a row may have been committed late, or left because it was locked.
 -- Returns: 1 call again at once, 0 done.
 -- Writes: delete pgq.dedup_key; the session's setting pgq.dedup_gone_<file>.
 create or replace function pgq.maint_dedup_keys()

@@ -1,13 +1,10 @@
--- Deletes old rows of the position log. The newest row of each subscription stays.
---
--- While a transaction holds xmin back, deleted rows stay and the table grows. When it is a megabyte
--- larger than the positions need, it is compacted instead (see compact_positions), unless an open
--- transaction uses it.
+-- Deletes old rows of the position log. The newest row of each subscription stays. While a
+-- transaction holds xmin back, deleted rows stay and the table grows. When it is a megabyte larger
+-- than the positions need, it is compacted instead, unless an open transaction uses it.
 --
 -- Rows that another session has locked are left out: unregister_consumer deletes in another order,
--- so a wait could deadlock. The later rows of the same subscription then stay too. A gap would open
--- a batch that was taken away: find_batch and move_position look for the row with the next pos_no.
---
+-- so a wait could deadlock. The later rows of the same subscription then stay too: a gap would open
+-- a batch that was taken away, because find_batch and move_position look for the next pos_no.
 -- Returns: 0, done (1 would ask for another call, see maint_operations).
 -- Writes: delete pgq.position; as compact_positions.
 create or replace function pgq.maint_positions()

@@ -5,7 +5,6 @@
 -- need repair_queue (is_unchecked) is left out: an event that it got now would look old.
 --
 -- Which rows a poll reads: see poll_setting.
---
 -- Returns: how many events were moved; call until 0.
 -- Writes: as move_due, note_poll.
 create or replace function pgq.maint_retry_events()

@@ -9,19 +9,15 @@
 -- queue's last tick counts. A retention counts as one more consumer: see retained_tick.
 --
 -- A consumer may be moved back to any tick from queue_low_tick on. queue_low_tick becomes the
--- smaller of two ticks: the queue's last one at the previous rotation, and the slowest consumer's
--- position. If that tick does not see all events of the truncated table, it becomes the slowest
--- consumer's position. So at least one period of ticks remains where that is possible.
+-- queue's last tick at the previous rotation, so that one period of ticks remains; or the slowest
+-- consumer's position, if that is smaller, or the other does not see all truncated events.
 --
--- The lock waits for 50 ms only, because all readers queue up behind it. But each transactional
--- consumer holds a lock on the table until it commits, and several that are busy never leave the
--- table alone for so long. So a rotation that is late by a whole period waits for 900 ms. If a
--- consumer has not read the table yet, nothing is locked. The queue's row is locked last: ticks
--- need it.
--- During a long transaction the lock fails, and the next call tries again; during a pg_dump nothing
--- is locked, see dump_is_running. A pg_dump that has no locks yet fails, if the table has rows: see
+-- All readers queue up behind the lock, so it waits for 50 ms only. But each transactional consumer
+-- holds a lock on the table until it commits, and several that are busy never leave the table alone
+-- for so long. So a rotation that is late by a whole period waits for 900 ms. If a consumer has not
+-- read the table yet, nothing is locked, nor during a pg_dump: see dump_is_running. The queue's row
+-- is locked last: ticks need it. A pg_dump that has no locks yet fails, if the table has rows: see
 -- lock_truncation_mark.
---
 -- Returns: 0.
 -- Raises: PQ001; PQ012 and PQ015 queue maint failure; PQ012 as check_moved; PQ013 not READ
 --   COMMITTED: the read after the lock needs a new snapshot.
@@ -42,10 +38,8 @@ declare
     v_has_rows boolean;
 begin
     perform pgq.check_isolation('a rotation');
-    select * into q from pgq.queue where queue_name = i_queue_name;
-    if not found then
-        perform pgq.raise_queue_not_found(i_queue_name);
-    elsif q.queue_switch_step2 is null or not pgq.is_rotation_due(q) then
+    q := pgq.find_queue(i_queue_name);
+    if q.queue_switch_step2 is null or not pgq.is_rotation_due(q) then
         return 0;
     elsif txid_snapshot_xmax(txid_current_snapshot()) <= q.queue_switch_step1 then
         -- not by this transaction's id: it may be older than a rotation that it sees

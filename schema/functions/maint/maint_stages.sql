@@ -1,18 +1,14 @@
 -- Cleans up after stages and their writers.
 --
 -- It drops a stage that waits in vain: the ledger has its epoch or a later one, or its writer
--- opened no stage of that epoch for a day. A stage whose time is more than a day ahead, because the
--- clock was wrong, does not count as recent. It deletes a stage's row when no event table holds an
+-- opened no stage of that epoch for a day. It deletes a stage's row when no event table holds an
 -- event of so old a transaction, and every tick that is left sees the transaction that released it.
 -- It deletes a writer's row in the ledger a day after its commit if the writer writes once, else
--- after 90 days without a commit. A writer that returned after that with a committed epoch would
--- commit it again.
+-- after 90 days without a commit: a writer that returned later would commit its epoch again.
 --
 -- The locks come in drop_queue's order: event tables, then stages. One statement finds and deletes
 -- rows, because a stage may be committed at any time. Rows that a commit holds are skipped: the
--- other order, stages and then the ledger, would deadlock with commit_stage. A queue whose tables
--- are locked is skipped too.
---
+-- other order would deadlock with commit_stage. A queue whose tables are locked is skipped too.
 -- Returns: 0, done.
 -- Writes: ACCESS SHARE lock on event tables; update and delete pgq.stage; delete pgq.ledger.
 create or replace function pgq.maint_stages()

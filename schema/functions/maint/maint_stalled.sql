@@ -6,11 +6,8 @@
 --
 -- A consumer is detached only if that frees the table. So all that exceed their limits are left out
 -- of the count, and what the others have seen decides, with the queue's retention: while another
--- consumer, a stage or a producer keeps the table too, nobody is detached.
---
--- Positions, batches and pins of a detached consumer, its workers and lanes stay as they are. Its
--- retried events wait: see retry_time.
---
+-- consumer, a stage or a producer keeps the table too, nobody is detached. Positions, batches and
+-- pins of a detached consumer stay as they are. Its retried events wait: see retry_time.
 -- Returns: 0.
 -- Raises: PQ013 not READ COMMITTED: the read after the lock needs a new snapshot.
 -- Writes: row locks and update pgq.registration; update pgq.retry_queue.

@@ -5,7 +5,6 @@
 -- Most calls find nothing. But a call may have to walk over deleted rows that a transaction with an
 -- old xmin keeps (G6). So the first read takes no lock, and the session remembers up to which tick
 -- nothing is left. A row with this state would leave dead rows itself.
---
 -- Returns: 1 call again at once, 0 done.
 -- Raises: PQ001; PQ013 not READ COMMITTED: an older snapshot may show no positions, and all ticks
 --   would look unneeded.
@@ -21,22 +20,18 @@ declare
     v_deleted int;
 begin
     perform pgq.check_isolation('maint_ticks');
-    select * into q from pgq.queue where queue_name = i_queue_name;
-    if found then
-        v_keep := least(q.queue_low_tick, pgq.slowest_tick(q.queue_id));
-        v_setting := 'pgq.ticks_gone_' || q.queue_id;
-        v_gone := coalesce(nullif(current_setting(v_setting, true), '')::bigint, 0);
-        if not exists (
-                select from pgq.tick
-                 where tick_queue = q.queue_id and tick_id >= v_gone and tick_id < v_keep) then
-            perform set_config(v_setting, v_keep::text, false);
-            return 0;
-        end if;
-        select * into q from pgq.queue where queue_name = i_queue_name for update;
+    q := pgq.find_queue(i_queue_name);
+    v_keep := least(q.queue_low_tick, pgq.slowest_tick(q.queue_id));
+    v_setting := 'pgq.ticks_gone_' || q.queue_id;
+    v_gone := coalesce(nullif(current_setting(v_setting, true), '')::bigint, 0);
+    if not exists (
+            select from pgq.tick
+             where tick_queue = q.queue_id and tick_id >= v_gone and tick_id < v_keep) then
+        perform set_config(v_setting, v_keep::text, false);
+        return 0;
     end if;
-    if not found then
-        perform pgq.raise_queue_not_found(i_queue_name);
-    end if;
+    perform from pgq.queue where queue_id = q.queue_id for update;
+    q := pgq.find_queue(i_queue_name);
     v_keep := least(q.queue_low_tick, pgq.slowest_tick(q.queue_id));
     delete from pgq.tick
      where tick_queue = q.queue_id

@@ -3,20 +3,17 @@
 -- to that many from each of three searches), earliest due first. Queues take turns: the next call
 -- begins with the next queue, so that an event of one queue waits for a call, not for the 100,000
 -- of another. A queue that fails is a WARNING, with its name as the detail, and the others go on. A
--- queue that may need repair_queue (is_unchecked) is left out, as in maint_retry_events.
+-- queue that may need repair_queue (is_unchecked) is left out.
 --
 -- An event that is due earlier than another is in the same or an earlier batch, if both were
 -- committed before they were due. Two calls at once, each with half of the events, could commit in
 -- the other order. So a lock lets one session move at a time; another one moves nothing, and does
 -- not wait. READ COMMITTED only: this transaction must see what the lock's last holder moved.
 --
--- Which rows a poll reads: see poll_setting. The last poll holds for all queues but those that are
--- behind: they failed, were left out, or have more due events than a call moves. The session keeps
--- a poll of its own for each of these, so that one of them makes no other's poll longer. A row that
--- another session has locked is found again by its transaction.
---
--- A comparison of rows, with an order, can use only the index of both columns.
---
+-- Which rows a poll reads: see poll_setting. The session keeps a poll of its own for each queue
+-- that is behind (it failed, was left out, or has more due events than a call moves), so that one
+-- of them makes no other's poll longer. A row that another session has locked is found again by its
+-- transaction. A comparison of rows, with an order, can use only the index of both columns.
 -- Parameters: i_left_out: queues that failed a moment ago, and are not to be tried now.
 -- Returns: moved: how many events; call until 0. next_delayed, next_retry: how long until the next
 --   delayed or retried event is due that is not due now; null: there is none. next_delayed 0: more

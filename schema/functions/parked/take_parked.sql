@@ -9,7 +9,6 @@
 -- wait behind it.
 --
 -- The first read takes no lock: it often finds nothing.
---
 -- Parameters: i_limit: at most so many events, from 1 to 1,000.
 -- Returns: one row as next_batch_info. batch_id is null when no head is due, or a batch is open.
 -- Raises: PQ002 not a subscriber; PQ009 a limit that is out of range; PQ013, PQ020 as

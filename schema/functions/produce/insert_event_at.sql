@@ -4,7 +4,6 @@
 --
 -- The id comes from the queue's sequence. So the sequence is locked until the transaction ends:
 -- drop_queue and repair_queue wait for it, and a ticker finds out when it has committed.
---
 -- Returns: the event's id.
 -- Raises: as check_delayed; 42P01 the queue was dropped meanwhile.
 -- Writes: insert pgq.delayed_event; nextval of the queue's sequence; or as insert_event.
@@ -13,19 +12,12 @@ create or replace function pgq.insert_event_at(
     ev_extra1 text default null, ev_extra2 text default null, ev_extra3 text default null,
     ev_extra4 text default null)
 returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-#variable_conflict use_variable
-declare
-    q pgq.queue;
-    v_id bigint;
 begin
     if i_deliver_at <= clock_timestamp() then
         return pgq.insert_event(
             i_queue_name, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
     end if;
-    q := pgq.check_delayed(i_queue_name, i_deliver_at, 1);
-    v_id := nextval(q.queue_event_seq::regclass);
-    perform pgq.insert_delayed(q.queue_id, v_id, i_deliver_at,
-        ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
-    return v_id;
+    return (select pgq.insert_events_at(i_queue_name, i_deliver_at, array[ev_type], array[ev_data],
+        array[ev_extra1], array[ev_extra2], array[ev_extra3], array[ev_extra4]));
 end $$;
 comment on function pgq.insert_event_at is 'Inserts an event that is due at a time.';

@@ -7,14 +7,10 @@
 --
 -- Of two calls at once, one inserts the key's row, and the other waits until that transaction ends.
 -- If it committed, the second call returns the first one's event; if it rolled back, the second
--- call inserts. The expired row of a key is updated; if two find it, its lock decides. A call may
--- find the row deleted by maint_dedup_keys then: it begins again.
---
--- Whether a key has expired is judged by the time of the call, not by the time after such a wait:
--- a call within the window never inserts, however long the first transaction stays open. now() may
--- be older than the window. "+ interval '0'" keeps the planner from the index by time, which holds
--- dead rows.
---
+-- call inserts. The expired row of a key is updated; a call that finds it deleted begins again.
+-- Whether a key has expired is judged by the time of the call: a call within the window never
+-- inserts, however long the first transaction stays open. "+ interval '0'" keeps the planner from
+-- the index by time, which holds dead rows.
 -- Parameters: i_key: from 1 to 1,000 octets. i_window: how long the key is taken; a repeated call's
 --   window counts for nothing. i_deliver_at: a new event is due then, as in insert_event_at; the
 --   window begins with the call all the same.
@@ -76,7 +72,9 @@ begin
     is_new := true;
     if i_deliver_at > v_now then
         perform pgq.check_delayed(i_queue_name, i_deliver_at, 1);
-        perform pgq.insert_delayed(q.queue_id, v_id, i_deliver_at,
+        insert into pgq.delayed_event (ev_deliver_at, ev_queue, ev_id, ev_time, ev_txid,
+            ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
+        values (i_deliver_at, q.queue_id, v_id, now(), txid_current(),
             ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
         return;
     end if;

@@ -42,8 +42,7 @@ begin
         x_ids => v_open, x_leases => p.pos_leases);
     return 1;
 end $$;
-comment on function pgq.finish_events(bigint, bigint[])
-    is 'Finishes events that receive leased: 1 done, 0 the lease is not open.';
+comment on function pgq.finish_events(bigint, bigint[]) is 'Finishes events that receive leased.';
 
 -- Finishes events of several leases, which one receiver has. The subconsumers are locked in the
 -- order in which unregister_consumer and others lock all of them: else both would wait for ever.
@@ -70,5 +69,4 @@ begin
         end if;
     end loop;
 end $$;
-comment on function pgq.finish_events(bigint[], bigint[])
-    is 'Finishes events of several leases; returns the batches that are not open.';
+comment on function pgq.finish_events(bigint[], bigint[]) is 'Finishes events of several leases.';

@@ -14,7 +14,6 @@
 --
 -- Each call reads the events of the range's ticks that are open. So it costs in proportion to the
 -- ticks, not to i_limit: little, unless one transaction inserted very many events.
---
 -- Parameters: i_limit: 1 to 1,000. i_lease: a second to a day.
 -- Returns: the batch id of the lease with each event; attempt: 1, and one for each retry of the
 --   event, for each lease that had it and ended, and for each worker that died while it handled
@@ -46,7 +45,7 @@ begin
     end if;
     perform pgq.lease_end(i_lease);
     p := pgq.find_shared(i_queue_name, i_consumer_name);
-    if (pgq.find_dead_worker(p.sub_id, null)).sub_id is null
+    if (pgq.find_free_range(p.sub_id, null, false)).sub_id is null
             and p.pos_cuts is null and pgq.find_next_tick(p, null, null, null) is null then
         return;
     end if;
@@ -54,7 +53,7 @@ begin
     p := pgq.find_shared(i_queue_name, i_consumer_name);
     update pgq.registration set sub_mode = 'shared' where sub_id = p.sub_id and sub_mode is null;
     for i in 1..100 loop
-        d := pgq.lock_free_range(p.sub_id, null);
+        d := pgq.find_free_range(p.sub_id, null, true);
         if d.sub_id is null then
             d := pgq.open_next_range(p.sub_id);
             exit when d.sub_id is null;

@@ -26,8 +26,7 @@ begin
     perform pgq.check_isolation('set_consumer_filter');
     select * into r from pgq.registration where sub_id = v_sub for no key update;
     if r.sub_parent is not null then
-        perform pgq.raise_wrong_mode(
-            i_queue_name, i_consumer_name, coalesce(r.sub_mode, 'subconsumer'));
+        perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, r.sub_mode);
     elsif r.sub_filter is not distinct from v_filter then
         return 0;
     end if;

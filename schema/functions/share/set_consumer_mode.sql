@@ -23,8 +23,7 @@ begin
     end if;
     select sub_parent, sub_mode into r from pgq.registration where sub_id = v_sub for no key update;
     if r.sub_parent is not null then
-        perform pgq.raise_wrong_mode(
-            i_queue_name, i_consumer_name, coalesce(r.sub_mode, 'subconsumer'));
+        perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, r.sub_mode);
     end if;
     perform from pgq.registration where sub_parent = v_sub order by sub_id for update;
     perform pgq.check_idle(v_sub, i_queue_name, i_consumer_name);

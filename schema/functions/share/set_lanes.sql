@@ -4,7 +4,6 @@
 -- at the furthest tick that one of them has reached; the new ones begin there, but open nothing
 -- while an old one is behind: see take_lane. So no key is in two lanes at any moment. A consumer
 -- without lanes gets them while nobody runs it. The subconsumers of a shared one are removed.
---
 -- Parameters: i_lanes: 1 to 1,024. i_key: type, or extra1 to extra4: where producers put the key.
 -- Returns: 1 changed, 0 it was so.
 -- Raises: PQ002 not a subscriber; PQ009 another number or key, or as add_lanes; PQ012 as
@@ -36,8 +35,7 @@ begin
     perform pgq.lock_consumers(p.sub_queue, v_sub);  -- no lane stands still while it waits for one
     select * into p from pgq.registration where sub_id = v_sub for no key update;
     if p.sub_parent is not null then
-        perform pgq.raise_wrong_mode(
-            i_queue_name, i_consumer_name, coalesce(p.sub_mode, 'subconsumer'));
+        perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, p.sub_mode);
     elsif p.sub_detached is not null then
         perform pgq.raise_detached(i_queue_name, i_consumer_name, p.sub_detached);
     end if;

@@ -9,7 +9,6 @@
 -- (set_lanes), only the old ones are given out, up to their stop tick. If there is a tick for a
 -- lane, the event tables are locked before its snapshot is read: a repair replaces the snapshots of
 -- ticks and the txids of events, and by an old snapshot a search would find no event.
---
 -- Parameters: i_holder: the run; its session holds its advisory lock
 --   (lock_number 'run'), or it names a lease. i_wanted: see find_lane_tick. i_key: the key that the
 --   run expects: by another one it gets old lanes only. The others as in take_part.

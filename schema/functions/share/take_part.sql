@@ -13,7 +13,6 @@
 -- A worker without a session of its own, behind a transaction pooler, keeps no subconsumer while it
 -- is idle: it would have to extend a lease on it. So it names none, and a claim gives it one that
 -- is idle, see lease_slot. Its open range is found by its token, and touched.
---
 -- Parameters: i_subconsumer_name: null: one is chosen; i_holder and i_lease are needed then.
 --   i_holder: the run of the worker, see pos_holder; its session holds the advisory lock
 --   of its subconsumer (lock_number 'consumer'), and shares that of the run ('run'), or it names a
@@ -104,9 +103,9 @@ begin
         elsif i_holder is null and not pgq.holder_is_dead(w.sub_id, '', null, now(), null) then
             perform pgq.raise_worker_lives(w);  -- else it would go on with the caller's batch
         elsif not v_locked then
-            d := pgq.find_dead_worker(p.sub_id, i_dead_interval);
+            d := pgq.find_free_range(p.sub_id, i_dead_interval, false);
         elsif d.sub_id is not null then
-            d := pgq.lock_free_range(p.sub_id, i_dead_interval);
+            d := pgq.find_free_range(p.sub_id, i_dead_interval, true);
         end if;
         if d.sub_id is null then
             v_next := case when p.pos_cuts is not null then p.pos_next_tick
@@ -140,7 +139,10 @@ begin
                 v_cuts := coalesce(p.pos_cuts, pgq.cut_range(p, v_next, i_wanted));
                 if v_cuts is not null then
                     v_share := ceil((cardinality(v_cuts) + 1.0)
-                        / pgq.count_live_workers(p.sub_id, w.sub_id)
+                        / (select 1 + count(*) from pgq.current_position o  -- workers that live
+                            where o.sub_parent = p.sub_id and o.sub_id <> w.sub_id
+                              and (o.pos_batch is not null or not pgq.holder_is_dead(
+                                   o.sub_id, '', null, now(), null)))
                         / case when i_wanted is null then 1 else 2 end);
                 end if;
                 if v_share <= cardinality(v_cuts) then

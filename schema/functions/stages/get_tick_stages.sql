@@ -3,7 +3,6 @@
 -- the events by ids would each read all of them.
 --
 -- Call tick_event_sql in the same transaction: this function alone does not keep rotation away.
---
 -- Returns: stage: its id. stage_txid: its transaction. stage_released_by: the transaction that
 --   released its events; it is their ev_txid. events: an estimate of their number, an equal share
 --   of commit_stage's i_events.
@@ -19,13 +18,10 @@ begin
     select * into r from pgq.find_range(i_queue_name, i_from_tick, i_to_tick);
     return query
     select s.stage_id, s.stage_txid, s.stage_released_by, coalesce(s.stage_events, 0)
-      from pgq.stage s
-      join pgq.queue q on q.queue_id = s.stage_queue
-     where q.queue_name = i_queue_name
-       and (s.stage_released_by >= txid_snapshot_xmax(r.from_snapshot)
-            and s.stage_released_by < txid_snapshot_xmax(r.to_snapshot)
-            or s.stage_released_by = any (array(select txid_snapshot_xip(r.from_snapshot))))
-       and txid_visible_in_snapshot(s.stage_released_by, r.to_snapshot)
+      from pgq.find_range_stages(r.queue_id, txid_snapshot_xmax(r.from_snapshot),
+           txid_snapshot_xmax(r.to_snapshot), array(select txid_snapshot_xip(r.from_snapshot)),
+           r.to_snapshot, null) f
+      join pgq.stage s on s.stage_queue = r.queue_id and s.stage_txid = any (f.released)
      order by 3, 2;
 end $$;
 comment on function pgq.get_tick_stages is 'The stages released in a range.';

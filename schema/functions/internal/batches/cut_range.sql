@@ -1,16 +1,12 @@
 -- Cuts the range after a shared consumer's position into parts of about i_wanted events, at most
 -- 128, so that several workers handle one large transaction. The cuts are ids, because they are the
--- order of a batch. Events are counted, because end_seq minus start_seq is no measure: a long
--- transaction took its ids before earlier ticks, and their snapshots list it only if a later one
--- had ended by then. A small range is read up to i_wanted events. Of a large one, a sample of about
--- 20,000 ids is sorted: the parts need not be equal. To cut a million takes 0.2 s, under the
--- consumer's lock: the other workers wait for their parts.
+-- order of a batch. Events are counted: end_seq minus start_seq is no measure, see range_txids. A
+-- small range is read up to i_wanted events. Of a large one, a sample of about 20,000 ids is
+-- sorted. To cut a million takes 0.2 s, under the consumer's lock.
 --
 -- No index has the ids: each part is read by a scan of the range's transactions, 0.2 to 0.5 s for
--- 1,000 of a million events of one transaction. BRIN on ev_id would make it 35 ms, but only with
--- ev_txid hidden from the planner, and with 5 to 10 % of a bulk insert. So parts are for handlers
--- that take longer than that; take_part hands out several at once.
---
+-- 1,000 of a million events of one transaction. So parts are for handlers that take longer than
+-- that; take_part hands out several at once.
 -- Returns: the last id of each part but the last one; null: the range is small.
 -- Raises: 42501 as range_sql.
 create or replace function pgq.cut_range(p pgq.current_position, i_next_tick bigint, i_wanted int)

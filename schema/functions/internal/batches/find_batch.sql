@@ -3,13 +3,10 @@
 --
 -- The two ticks are looked up one by one, which LIMIT ensures. As plain joins, planned without
 -- statistics, they took the index by tick_queue alone and walked over all ticks of the queue, dead
--- ones too. Sequential scans are ruled out, because a plan made with few ticks is kept when there
--- are a million.
---
--- Returns: one row; no row when the batch is not open (never was, finished, taken away),
---   or its consumer is detached.
---   queue_version: another text after each change of the queue's row. filter: the sub_filter of the
---   owner, or of the lane.
+-- ones too.
+-- Returns: one row; no row when the batch is not open (never was, finished, taken away), or its
+--   consumer is detached. queue_version: another text after each change of the queue's row. filter:
+--   the sub_filter of the owner, or of the lane.
 -- Raises, writes: as check_snapshot.
 create or replace function pgq.find_batch(
     x_batch_id bigint, out owner int, out pos_no bigint, out queue_id int, out queue_name text,

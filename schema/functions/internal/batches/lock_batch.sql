@@ -8,10 +8,8 @@
 -- log was trimmed meanwhile, move_position raises. Then the row is deleted, which costs a dead row.
 --
 -- No batch of a detached consumer is open: its events may be truncated, so a session that reads
--- them late finds none, and would finish them unseen.
---
--- A registration that was removed has no open batch, though its last position may be there still.
---
+-- them late finds none, and would finish them unseen. Nor has a removed registration an open batch,
+-- though its last position may be there still.
 -- Parameters: x_moves: the caller moves the position itself, which fails if it is not the newest.
 -- Returns: the position; all null when the batch is not open.
 -- Raises: 40001 in REPEATABLE READ, another session moved the position, or as check_snapshot.

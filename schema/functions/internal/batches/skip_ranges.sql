@@ -1,11 +1,8 @@
 -- Finds the next range of a subscription with a filter: the first one after its position that has
 -- an event for it. The others are skipped here: each as a batch would cost several round trips.
--- Retried events of the subscription count too.
---
--- One call skips at most a hundred ranges, or half a million events, since the caller holds the
--- subscription meanwhile. Then it returns the last range that it read, though that may be empty.
--- The caller opens it as a batch, finishes it, and calls again.
---
+-- Retried events of the subscription count too. The caller holds the subscription meanwhile, so one
+-- call skips at most a hundred ranges, or half a million events. Then it returns the last range
+-- that it read, though that may be empty.
 -- Parameters: p: the position, locked by the caller, or seen without its lock. Then its ticks may
 --   be gone, no range is found, and the caller reads again before it moves the position.
 --   i_next_tick: the end of the range after it. The others: the limits of next_batch_custom, which

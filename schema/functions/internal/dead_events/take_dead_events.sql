@@ -1,8 +1,7 @@
 -- Deletes the dead events of a consumer that match, oldest first, and returns them. It leaves out
--- those that another session is reviving or deleting: nobody waits, and two sessions divide the
--- events between them. It locks the registration first, as every writer of a subscription's rows
--- does, so that drop_queue waits for it. Each call is planned for its filters, so that i_after and
--- i_event_ids are looked up in the index.
+-- those that another session is reviving or deleting: two sessions divide the events between them.
+-- It locks the registration first, as every writer of a subscription's rows does, so that
+-- drop_queue waits for it. Each call is planned for its filters, to use the index.
 -- Parameters: the filters are those of dead_event_matches. i_limit: at most this many; null: all.
 --   i_after: only events with a higher id; null: all.
 -- Raises: PQ002 not a subscriber.

@@ -1,17 +1,13 @@
 -- The source text that inserts an event into one queue: an INSERT in static SQL for each of its
--- tables. PL/pgSQL plans static SQL once a session. The same INSERT by EXECUTE is parsed and
--- planned for each event, which costs a third of the throughput. Reading the id by currval costs a
--- tenth of what RETURNING costs.
+-- tables. PL/pgSQL plans static SQL once a session; EXECUTE, for each event, costs a third of the
+-- throughput. Reading the id by currval costs a tenth of what RETURNING costs.
 --
 -- The caller takes the xid before the id: so a ticker that sees the sequence move finds the
 -- transaction among those in progress, and ticks again when it ends. The INSERT locks the table
--- before the sequence, as a COPY does. drop_queue waits for them in this order; with the other
--- order the two would deadlock.
+-- before the sequence, as a COPY and drop_queue do: with the other order they would deadlock.
 --
 -- The text compares the queue's id once more, for equality. A session may run an older tree than
--- the queue that it looks for (see build_insert_path), and must not write into another queue's
--- table.
---
+-- the queue that it looks for (see build_insert_path), and must not write into another's table.
 -- Parameters: i_columns: the columns that the caller fills, from variables of the same names.
 -- Writes: nothing: it returns the text of INSERTs.
 create or replace function pgq.build_insert_leaf(q pgq.queue, i_columns text)

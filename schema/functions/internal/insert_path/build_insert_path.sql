@@ -1,16 +1,13 @@
 -- Generates the functions that insert events. The caller holds the advisory lock of create_queue.
 --
 -- With few queues, insert_event serves them all itself: a function call costs a tenth of an event.
--- With many queues, the first insert of a session would be slow, because PL/pgSQL reads a function
--- whole when it is first called: 1,000 queues took 60 ms. So the queues are spread over functions
--- insert_group_N by their ids, 64 a group, and a session reads only the groups that it writes to.
+-- PL/pgSQL reads a function whole when it is first called in a session: 1,000 queues took 60 ms. So
+-- many queues are spread over functions insert_group_N by their ids, 64 a group.
 --
 -- A session learns of a new version of a function when it next takes a lock that it does not hold
--- yet. In the middle of a transaction that may be never. Then the session sees the queue's row, but
--- runs a tree without the queue, or without its newest table. Such an insert falls through the tree
--- to insert_row, which finds the table by its name. A group is never dropped, because an older
--- insert_event may still call it.
---
+-- yet. In the middle of a transaction that may be never: the session sees the queue's row, but runs
+-- a tree without the queue, or without its newest table. Such an insert falls through the tree to
+-- insert_row. A group is never dropped, because an older insert_event may still call it.
 -- Parameters: i_queue_id: the queue that has changed; null: all may have.
 -- Writes: create function.
 create or replace function pgq.build_insert_path(i_queue_id int) returns void language plpgsql as $$

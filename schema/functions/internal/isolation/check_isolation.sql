@@ -1,13 +1,11 @@
 -- Refuses a call outside READ COMMITTED. The call takes a lock, and then must see what the previous
 -- holder committed. In the higher levels the snapshot is older than the lock. So a tick could see
 -- less than the tick before it, a rotation truncate events that it never saw, or a consumer open a
--- batch at a position that another session has left.
---
--- Reading, finishing and inserting are allowed in every level: see check_snapshot, lock_batch.
+-- batch at a position that another session has left. Reading, finishing and inserting are allowed
+-- in every level: see check_snapshot, lock_batch.
 --
 -- A program that sets no level, such as PGQ's pgqd, gets it from its session's default. Then the
 -- hint is a statement for an administrator.
---
 -- Parameters: i_what: the subject of the message.
 -- Raises: PQ013 not READ COMMITTED.
 create or replace function pgq.check_isolation(i_what text)

@@ -4,14 +4,11 @@
 -- open, and be wrong.
 --
 -- A truncated table has a new file. A query of pg_class shows the file as of the snapshot,
--- pg_relation_filenode the present one. The lock comes first, so that no compaction follows until
--- the transaction ends.
+-- pg_relation_filenode the present one. The lock comes first, so that no compaction follows.
 --
 -- READ COMMITTED needs no check, because a statement takes its snapshot after its locks. That holds
--- in functions too, but not in a STABLE one, which uses its caller's snapshot. So functions that
--- read ticks or positions are VOLATILE. Callers that run often, such as find_batch, test the level
--- before they call: that saves a call on the hot path.
---
+-- in functions too, but not in a STABLE one. So functions that read ticks or positions are
+-- VOLATILE. Callers that run often test the level before they call: that saves a call.
 -- Raises: 40001, compacted since the snapshot; roll back and call again.
 -- Writes: ACCESS SHARE lock pgq.position, pgq.tick_recent, in those isolation levels.
 create or replace function pgq.check_snapshot() returns void language plpgsql as $$

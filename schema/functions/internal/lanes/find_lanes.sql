@@ -16,8 +16,7 @@ begin
                 'select pgq.register_lanes(%L, %L, 8, %L)', i_queue_name, i_consumer_name,
                 'extra1');
     elsif r.sub_parent is not null then
-        perform pgq.raise_wrong_mode(
-            i_queue_name, i_consumer_name, coalesce(r.sub_mode, 'subconsumer'));
+        perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, r.sub_mode);
     elsif r.sub_mode is distinct from 'lanes' then
         raise exception 'the consumer %/% has no lanes', i_queue_name, i_consumer_name
             using errcode = 'PQ020', hint = format(

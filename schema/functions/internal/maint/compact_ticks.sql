@@ -1,12 +1,10 @@
 -- Truncates the table of the latest ticks, and moves into pgq.tick those that are worth keeping:
 -- the ticks that a subscription (used_ticks) or a queue refers to, and the last tick of each
--- second. A consumer that comes there later gets batches of a second instead of milliseconds,
--- without a gap. A queue's last tick is the last of its second, so it stays. A queue with an
--- external ticker keeps all, because other databases may know its ticks by their ids.
+-- second. A consumer that comes there later gets batches of a second, without a gap. A queue with
+-- an external ticker keeps all, because other databases may know its ticks by their ids.
 --
 -- A session that opens a batch, registers or pins has read the ticks in the same transaction. The
 -- lock waits for it, and the query after the lock sees its position.
---
 -- Returns: true; false, and nothing was done, while an open transaction reads or writes ticks.
 -- Raises: PQ013 as lock_for_compaction.
 -- Writes: as lock_for_compaction; truncate pgq.tick_recent; insert pgq.tick; key share lock

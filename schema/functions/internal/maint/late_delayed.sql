@@ -3,7 +3,6 @@
 --
 -- "+ interval '0'" keeps the planner from the indexes by time, which hold every row deleted since
 -- xmin was held back.
---
 -- Parameters: i_xmax, i_xip: from parse_poll.
 -- It is STABLE, so that it is inlined into the query that calls it.
 create or replace function pgq.late_delayed(i_xmax bigint, i_xip bigint[])

@@ -3,7 +3,6 @@
 --
 -- All other sessions queue up behind a waiting lock. So the caller sets a short lock_timeout, and
 -- gives up until the next time.
---
 -- Raises: 55P03 another session uses the table, or dumps it; PQ013 not READ COMMITTED: the read
 --   after the lock needs a new snapshot.
 -- Writes: ACCESS EXCLUSIVE lock of the table; as lock_truncation_mark, count_truncation.

@@ -1,17 +1,13 @@
 -- Locks pgq.truncation_N, before a table is truncated that has rows which a dump may need.
 --
 -- pg_dump takes its snapshot first, and then locks the tables that it found, one by one. After a
--- truncation in between, the dump would lack what its snapshot needs, without an error: positions,
--- ticks, or events that a consumer has not had. pg_dump locks tables by the names that it found, so
--- count_truncation makes it fail. A dump that has its locks has locked this table, too: so the
--- caller waits for it, or gives up.
+-- truncation in between, the dump would lack what its snapshot needs, without an error. pg_dump
+-- locks tables by the names that it found, so count_truncation makes it fail. A dump that has its
+-- locks has locked this table, too: so the caller waits for it, or gives up.
 --
 -- pg_restore --clean over an installation leaves the table of before beside that of the dump: so
--- all of them are locked, in the order of their names.
---
--- The caller has checked for READ COMMITTED: an older snapshot shows the old name for ever, and the
--- loop would not end.
---
+-- all of them are locked, in the order of their names. The caller has checked for READ COMMITTED:
+-- an older snapshot shows the old name for ever, and the loop would not end.
 -- Raises: 55P03 by lock_timeout.
 -- Writes: ACCESS EXCLUSIVE lock on each pgq.truncation_N.
 create or replace function pgq.lock_truncation_mark()

@@ -6,14 +6,12 @@
 -- statistics from when the table was empty: the planner takes a nested loop and repeats the choice
 -- for each row. That takes minutes, and exceeds the limit.
 --
--- It uses up as many ids as it moves: a ticker sees new events, and estimates of a batch's events
--- from the sequence (ticks, lag) count them.
+-- It uses up as many ids as it moves, so that a ticker and estimates by the sequence count them.
 -- Parameters: i_table: retry_queue: events keep their time; the earliest due come first.
 --   delayed_event: their time is when they are due. i_from, i_xmax, i_xip: from parse_poll.
 --   i_limit: rows of each search.
 -- Returns: how many events were moved.
--- Raises: PQ009 delayed events in a transaction that is a stage: they are other producers', and
---   would be hidden with it.
+-- Raises: PQ009 delayed events in a transaction that is a stage, and would be hidden with it.
 -- Writes: delete pgq.retry_queue or pgq.delayed_event; insert into the queue's current table;
 --   nextval of its sequence; the setting pgq.once_<queue id> for delayed events.
 create or replace function pgq.move_due(

@@ -2,7 +2,6 @@
 --
 -- A snapshot does not list its own transaction, which may still insert rows: it counts as not seen.
 -- The clock may have been stepped back since the poll before: then the time goes back with it.
---
 -- Parameters: i_setting: from poll_setting. i_snapshot: taken before the poll. i_left: transactions
 --   whose rows are to be read again, because a row was locked.
 -- Writes: the session's setting pgq.due_seen_<file>.

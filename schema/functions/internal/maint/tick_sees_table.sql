@@ -4,7 +4,6 @@
 -- xmax, or in progress at the tick. Both are index probes. Sequential scans are ruled out: without
 -- statistics the planner would read the whole table, which a rotation holds locked meanwhile. The
 -- tick sees the events of a stage if it sees the transaction that released them.
---
 -- Parameters: i_table: the number of one of the queue's tables.
 -- Returns: false also for a missing tick.
 create or replace function pgq.tick_sees_table(i_queue_id int, i_tick_id bigint, i_table int)

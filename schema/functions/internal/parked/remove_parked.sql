@@ -6,7 +6,6 @@
 -- Rows are looked up and deleted one by one, by an index: a plan without statistics would read all
 -- parked events of the consumer. The search for the next head begins at the removed one. From the
 -- beginning of the key it would read all dead rows that vacuum has not removed yet.
---
 -- Parameters: i_owner: the consumer, locked by the caller. i_batch: the batch in which the events
 --   were taken; null: none. i_ids: its events that are finished or failed.
 -- Writes: delete and update pgq.parked.

@@ -1,6 +1,5 @@
 -- Finds the registration of a name on a queue, or adds it, without a position. The registration is
--- locked before the name, as unregister_consumer does. The name is locked against
--- unregister_consumer, which deletes unused names.
+-- locked before the name, as unregister_consumer does, which deletes unused names.
 --
 -- A caller that moves the consumer locks it for update, as seek_consumer does: replay_events holds
 -- a key share lock while it asks for the position. A caller that took the weaker lock first and the

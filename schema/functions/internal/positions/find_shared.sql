@@ -16,8 +16,7 @@ begin
             using errcode = 'PQ002', hint = format(
                 'select pgq.register_consumer(%L, %L)', i_queue_name, i_consumer_name);
     elsif p.sub_parent is not null or p.sub_mode in ('plain', 'lanes') then
-        perform pgq.raise_wrong_mode(
-            i_queue_name, i_consumer_name, coalesce(p.sub_mode, 'subconsumer'));
+        perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, p.sub_mode);
     elsif p.sub_detached is not null then
         perform pgq.raise_detached(i_queue_name, i_consumer_name, p.sub_detached);
     elsif p.pos_batch is not null then

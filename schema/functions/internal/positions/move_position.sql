@@ -1,13 +1,11 @@
 -- Appends the position that follows x_pos_no. In READ COMMITTED the caller holds the registration's
--- row lock and has read the position after it, so no other session wrote one in between. A
--- REPEATABLE READ caller has the lock too, but its snapshot may be older than the position that the
--- previous holder wrote. Then the unique pos_no is taken, unless maint_positions has deleted that
--- row since. maint_positions deletes the rows before it too, so this function locks row x_pos_no,
--- which fails if it is gone.
+-- row lock and has read the position after it, so no other session wrote one in between. The
+-- snapshot of a REPEATABLE READ caller may be older: then the unique pos_no is taken, or
+-- maint_positions has deleted it, with the rows before it: so row x_pos_no is locked, which fails
+-- if it is gone.
 -- Parameters: x_pins: the ticks to keep beside the position's own; the pins before are dropped.
---   x_from, x_done: what is finished of the open batch, see finish_part. The others: the columns
---   of the same names, see pgq.position. A parameter that is left out is null in the new row: pass
---   what the move keeps. x_moved: the time of the last progress; null: now, as the move is it.
+--   The others: the columns of the same names, see pgq.position. A parameter that is left out is
+--   null in the new row: pass what the move keeps. x_moved: null: now, as the move is progress.
 -- Raises: 40001, another session moved this position, or extended the lease of its batch; roll back
 --   and call again.
 -- Writes: insert pgq.position; outside READ COMMITTED a row lock there, too.

@@ -1,12 +1,8 @@
--- Whether maintenance may call a function. It must take the queue's name, and belong to the
--- schema's owner or a superuser: it runs with the rights of the role that runs maintenance, so its
--- owner gets those rights too. Functions of the server or of an extension are refused. They were
--- not written to be called with a name that any administrator of queues may choose, such as
--- dblink_exec(text).
---
--- The owner of the function's schema may drop it and create another of its name between this check
--- and the call. No statement can check and call at once, because the planner may run or inline a
--- function before it evaluates any condition. So the schema's owner must be one of the same roles.
+-- Whether maintenance may call a function. It runs with the rights of the role that runs
+-- maintenance, so it must belong to the schema's owner or a superuser, and so must its schema:
+-- whose owner may drop it and create another of its name between this check and the call. Functions
+-- of the server or of an extension are refused: they were not written to be called with a name that
+-- any administrator of queues may choose, such as dblink_exec(text).
 create or replace function pgq.is_extra_maint(i_name text) returns boolean language sql stable as $$
     select exists (
         select from pg_proc p

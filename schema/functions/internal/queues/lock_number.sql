@@ -15,6 +15,6 @@ returns int language sql immutable as $$
         when 'queue' then 7366515  -- queue_id: see ticker_activity
         when 'run' then 7366516  -- hashtext(token)
         when 'sequence' then 7366517  -- hashtext(name): see seq_setval
-        when 'skips' then 7366518  -- queue_id: see lock_skips
+        when 'skips' then 7366518  -- queue_id: see hide_events
     end
 $$;

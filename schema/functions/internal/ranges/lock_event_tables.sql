@@ -1,13 +1,11 @@
--- Keeps rotation away from a queue's events until the transaction ends. A subscription keeps the
--- events that it has not passed, but no others. A reader of another range may be overtaken by
--- rotation, and a truncated table looks empty to every snapshot. So the lock comes first, then
--- find_range reads queue_low_tick, then the events are read: in another order a rotation fits in
--- between. Rotation does not wait for the lock; it tries again later.
+-- Keeps rotation away from a queue's events until the transaction ends. A reader of a range that no
+-- subscription keeps may be overtaken by rotation, and a truncated table looks empty to every
+-- snapshot. So the lock comes first, then find_range reads queue_low_tick, then the events are
+-- read. Rotation does not wait for the lock; it tries again later.
 --
--- In READ COMMITTED the query after the lock sees the newest state. In the other isolation levels
--- it sees the snapshot's state, so this function looks for a table that was truncated since, as
--- check_snapshot does. A missing queue is left to the caller.
---
+-- Outside READ COMMITTED the queries after the lock see the snapshot's state, so this function
+-- looks for a table that was truncated since, as check_snapshot does. A missing queue is left to
+-- the caller.
 -- Raises: 40001 rotated since the snapshot; roll back and call again. 42P01 the queue was dropped
 --   meanwhile.
 -- Writes: ACCESS SHARE lock on the event tables.

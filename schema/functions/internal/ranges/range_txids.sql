@@ -3,15 +3,11 @@
 --
 -- The difference of two tick_event_seq says less. An event's id is counted by the first tick after
 -- nextval(), its row is seen by the first tick after the commit. The events of a transaction that
--- was open at a tick are in a later range, whose sequence need not have moved. A snapshot's list of
--- transactions does not name them all: it leaves out the newest ones, and those without an id yet.
+-- was open at a tick are in a later range, whose sequence need not have moved.
 --
--- The query reads what range_sql reads, and counts the events of released stages as it does. It
--- leaves filters, owners and cancelled events alone, as the difference of ids does. Index probes
--- find the events, and at most i_most rows are read.
---
--- The lists of all consumers call it, which one queue must neither break nor delay: see
--- read_sequence.
+-- The query reads what range_sql reads, with the events of released stages. It leaves filters,
+-- owners and cancelled events alone, as the difference of ids does. The lists of all consumers call
+-- it, which one queue must neither break nor delay: see read_sequence.
 -- Parameters: i_start, i_end: the snapshots of the two ticks.
 -- Returns: at most i_most ids, in no order; null when they cannot be read: a table is damaged, or
 --   another session holds its lock, or waits for it, for more than 100 ms.

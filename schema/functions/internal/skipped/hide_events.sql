@@ -9,16 +9,13 @@
 --
 -- The search takes no lock of a consumer, and may read much. Then the consumers are locked, so what
 -- they have is certain until the end of the transaction, and another search reads what came since.
--- A third search, in hide_from_consumer, finds copies that the ticker has moved since.
---
--- Delayed events come first: they need no search, and their ids are old. One that the ticker moves
--- just now is found by a search of the newest events.
---
+-- A third search, in hide_from_consumer, finds copies that the ticker has moved since. Delayed
+-- events come first: one that the ticker moves just now is found by a search of the newest events.
 -- Parameters: i_sub: the consumer; null: all.
 -- Returns: one row for each event and consumer; for each event, without a name, if there is none.
 -- Raises: PQ001; PQ009 a NULL; PQ012 as check_moved; PQ013 not READ COMMITTED; 55P03 as
 --   lock_consumers.
--- Writes: as lock_event_tables, lock_skips, lock_consumers, hide_from_consumer;
+-- Writes: advisory lock; as lock_event_tables, lock_consumers, hide_from_consumer;
 --   delete pgq.delayed_event; insert pgq.skipped_event.
 create or replace function pgq.hide_events(
     i_queue_name text, i_sub int, i_event_ids bigint[], out event_id bigint,
@@ -67,7 +64,8 @@ begin
     end if;
     if v_ids <> '{}' then
         if i_sub is null then
-            perform pgq.lock_skips(q.queue_id);
+            -- Against register_consumer_at: a consumer that comes now sees what is cancelled.
+            perform pg_advisory_xact_lock(pgq.lock_number('skips'), q.queue_id);
         end if;
         perform pgq.lock_consumers(q.queue_id, i_sub);
         v_events := v_events || pgq.find_events_by_id(q.queue_id, v_since, v_ids);

@@ -1,12 +1,9 @@
 -- Hides events from one consumer: see hide_events. Pending events get a row in pgq.skipped_event,
--- unless the consumer reads ranges of ticks, which never change: see reads_by_ticks.
---
--- An event that an open batch still has is delivered. Its copies stay, those that wait and those in
--- the event tables: the consumer has asked for them.
+-- unless the consumer reads ranges of ticks, which never change. An event that an open batch still
+-- has is delivered. Its copies stay: the consumer has asked for them.
 --
 -- Copies that wait are removed before the event tables are read again. A row that
 -- maint_retry_events is moving meanwhile is waited for, and then found in an event table.
---
 -- Parameters: r: the consumer, locked by the caller, with its lanes. i_events: what
 --   find_events_by_id found, before and after the lock. i_since: a snapshot from before that.
 -- Returns: the state of each event: cancelled, delivered, by ticks, unknown.
@@ -38,7 +35,7 @@ begin
                  where sub_parent = r.sub_id and sub_mode = 'lane') else array[r.sub_id] end)
     loop
         v_pending := v_pending || pgq.find_pending_events(p, v_found);
-        v_by_ticks := p.sub_parent is null and pgq.reads_by_ticks(p);
+        v_by_ticks := p.sub_parent is null and p.pos_pins is not null;
     end loop;
     if v_by_ticks is not true then
         insert into pgq.skipped_event (skip_sub, skip_txid, skip_id)

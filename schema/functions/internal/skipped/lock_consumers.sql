@@ -1,12 +1,10 @@
 -- Locks the consumers of a queue, or one of them, with their lanes, as next_batch locks them. So
 -- what they have does not change until the transaction ends.
 --
--- A transactional consumer may hold its lock for long. While this session waits for it, it must not
--- hold those of the others: they would all stand still. So a lock that is not free soon is waited
--- for first, and then all others are tried. Only locks that were busy before are held while waiting
--- for another one, in the order of sub_id.
---
--- Lanes are looked for after their consumers are locked: set_lanes may make some meanwhile.
+-- A transactional consumer may hold its lock for long. While this session waits for it, the others
+-- must not stand still. So a lock that is not free soon is waited for first, and then all others
+-- are tried. Only locks that were busy before are held while waiting, in the order of sub_id. Lanes
+-- are looked for after their consumers are locked: set_lanes may make some meanwhile.
 -- Parameters: i_sub: the consumer; null: all.
 -- Raises: 55P03 by the caller's lock_timeout, or after ten seconds if it is 0.
 -- Writes: row locks pgq.registration.

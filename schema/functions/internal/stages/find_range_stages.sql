@@ -3,7 +3,6 @@
 --
 -- A tick sees a transaction only after its commit, and its row in pgq.stage was committed with it.
 -- So no stage that the range needs is missing here.
---
 -- Parameters: i_first, i_end, i_late: the transactions of the range, from i_first to before i_end,
 --   and i_late. i_snapshot: that of the range's end tick. i_stages: as in tick_event_sql.
 -- Returns: hidden: the transactions whose events are left out, '{}' if none; released: the

@@ -1,17 +1,13 @@
 -- Refuses a queue that needs repair_queue, before events are compared with ticks: a batch or a
 -- range would have events that were inserted since the restore, which repair_queue delivers, and a
--- rotation would remove them. Nor may stages be released, or events inserted under older ids: the
--- last tick may count this transaction as visible already.
+-- rotation would remove them. Nor may stages be released, or events inserted under older ids.
 --
 -- A queue that moved soundly (pg_upgrade, a restore where xids are larger) passes, also before its
--- first tick here: the check is that of the tick, see check_tick_order. It reads all events then,
--- until a tick has marked the queue as sound.
+-- first tick here: see check_tick_order, which reads all events until a tick has passed.
 --
 -- A caller that reads events locks their tables first (lock_event_tables), and reads the ticks
 -- after this call: a repair changes both.
---
--- Raises: PQ012 as check_tick_order, or as raise_no_tick.
--- Takes no xid.
+-- Raises: PQ012 as check_tick_order, or as raise_no_tick. Takes no xid.
 create or replace function pgq.check_moved(q pgq.queue)
 returns void language plpgsql as $$
 declare

@@ -1,11 +1,10 @@
--- Refuses a snapshot that cannot follow the last tick's snapshot in one cluster. It cannot follow
--- after a restore into a cluster with smaller xids: new events would look as if they were delivered
--- long ago, and be lost or delivered twice without an error (G7). Ticks, and by check_moved readers
--- and rotation, look this way.
+-- Refuses a snapshot that cannot follow the last tick's snapshot in one cluster. After a restore
+-- into a cluster with smaller xids, new events would look as if they were delivered long ago, and
+-- be lost or delivered twice without an error (G7).
 --
 -- In one cluster xmax never falls, and a transaction that had ended at the last tick has ended for
--- good. So no transaction in progress now is visible to the last tick, and not the caller's own,
--- which the snapshot of a tick lists. So xmin cannot have fallen either.
+-- good. So no transaction in progress now is visible to the last tick, and xmin cannot have fallen
+-- either.
 --
 -- In a copy whose xids have grown past the last tick, the snapshots look right. So once after a
 -- move or a restore (see is_moved), this function reads the rows. The queue is damaged if one of
@@ -20,7 +19,6 @@
 -- - Ids of events stand twice, or will: see find_repeated_ids.
 --
 -- A clean move (pg_upgrade, a restore where xids are larger) passes.
---
 -- Returns: whether the queue was moved or restored, soundly, and no tick has marked it yet.
 -- Raises: PQ012.
 -- Takes no xid.

@@ -1,30 +1,23 @@
 -- Appends a tick and notifies the channel pgq_<queue>. It is safe with any number of tickers: one
 -- statement locks the queue's row, and a later statement takes the snapshot. In READ COMMITTED that
 -- is younger than the commit of the previous holder of the lock. In REPEATABLE READ the snapshot
--- would be older than the lock, and a tick could see less than the tick before: such callers are
--- refused.
+-- would be older, and a tick could see less than the tick before: such callers are refused.
 --
 -- The snapshot is taken before the sequence is read, so each event that the tick sees has an id up
--- to tick_event_seq. This holds for an external ticker too, whose events may come before their
--- tick: its number counts only where it is larger than the sequence.
+-- to tick_event_seq. This holds for an external ticker too: its number counts only where it is
+-- larger than the sequence.
 --
--- A snapshot does not list its own transaction among those in progress. So the tick could see what
--- this transaction writes later: a consumer that it moves up to the tick, by finish_batch or
--- register_consumer_at, would never get the events that it inserts from then on. The tick sees
--- nothing of this transaction, neither what came before nor what comes later.
+-- A snapshot does not list its own transaction among those in progress: a consumer that this
+-- transaction moves up to the tick would never get the events that it inserts from then on. So the
+-- tick sees nothing of this transaction.
 --
--- A tick is announced only while the server's NOTIFY queue has room. With a full queue COMMIT
--- fails, and every tick would fail while one idle session that listens keeps a transaction open.
--- Asking for the usage also removes what every listener has read. A full queue recovers by that
--- alone, because otherwise only a NOTIFY that succeeds removes anything. Consumers find a tick
--- without a notification at their next poll.
+-- COMMIT fails while the server's NOTIFY queue is full. So a tick is announced only while there is
+-- room: consumers find it at their next poll. Asking for the usage also removes what every listener
+-- has read, so a full queue recovers. COMMIT with a NOTIFY waits for every other such COMMIT: a
+-- ticker that cannot wait so long sets pgq.notify to off.
 --
--- COMMIT with a NOTIFY waits for every other such COMMIT, also for one that waits for a synchronous
--- standby. A ticker that cannot wait so long sets pgq.notify to off in its session.
---
--- Logical replication does not copy the values of sequences. In such a copy of the database new
--- ticks and events would take old numbers, and no consumer would come to them.
---
+-- A logical copy of the database lacks the values of sequences. New ticks and events would take old
+-- numbers there, and no consumer would come to them.
 -- Parameters: i_tick_id, i_tick_time, i_event_seq: given by an external ticker; null: from the
 --   sequences and the clock.
 -- Raises: PQ009 a tick id that is not beyond the last one; PQ013 not READ COMMITTED; PQ012 a
