@@ -34,7 +34,7 @@ COMMANDS = {  # the module in pgqpy.cli, and the help
     "demo": ("trials", "Show exactly-once processing on a temporary PostgreSQL."),
     "simulate": ("trials", "Verify that nothing is lost, doubled or out of order."),
     "dashboard": ("overviews", "Show the queues in a browser."),
-    "doctor": ("doctor", "Find problems and say how to solve them."),
+    "doctor": ("overviews", "Find problems and say how to solve them."),
     "top": ("overviews", "Show queues, consumers and what is wrong, live, in the terminal."),
     "schema": ("schema", "Install, upgrade, inspect or remove the schema pgq."),
     "queue": ("queue", "Create, configure, inspect or drop queues."),

@@ -1,15 +1,16 @@
-"""``pgqpy archive``: keep the events of a queue in files."""
+"""``pgqpy archive``: keep the events of a queue in files, and read them from there."""
 
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from pgqpy import browse, calls, tick_ranges
 from pgqpy.archive import check_packages
 from pgqpy.cli import complete, queries
-from pgqpy.cli.event_archive import open_store
 from pgqpy.cli.options import (
     Noun,
     Target,
@@ -21,14 +22,17 @@ from pgqpy.cli.options import (
     to_time,
 )
 from pgqpy.cli.output import as_text, say, show_rows
-from pgqpy.errors import InvalidArgument
+from pgqpy.errors import InvalidArgument, NotFound, RangeExpired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
+    from pgqpy import Client, Event
     from pgqpy.archive.files import QueueArchive
+    from pgqpy.archive.read import JoinedArchive
     from pgqpy.archive.store import Store
+    from pgqpy.browse import Wanted
     from pgqpy.cli.options import Moment
 
 QUEUES = {
@@ -100,14 +104,9 @@ def run(target: Target, *, to: str, **options: Any) -> None:
 
     Example: pgqpy archive run --queue orders --to s3://bucket/events
     """
-    check_packages()
+    store = open_store(to)
     from pgqpy.archive.run import ArchiveOptions, run_archive
-    from pgqpy.archive.store import Store
 
-    try:
-        store = Store(to)
-    except InvalidArgument as exc:
-        raise click.BadParameter(str(exc), param_hint="--to") from exc
     wanted = ArchiveOptions(**options)
     files, events = run_archive(wanted, store, target.dsn, say)
     say(f"archived {events:,} event(s) of {wanted.queue} in {files} file(s)")
@@ -150,20 +149,19 @@ def list_(location: str, *, queue: str | None, by_file: bool, verify: bool, as_j
 
 def _verify(store: Store, location: str, queue: str | None) -> int:
     """Read all files, and print what is damaged or missing."""
-    count, problems = 0, 0
-    from pgqpy.archive import verify as checks
-    from pgqpy.archive.files import find_identity, list_files, list_queue_ids
+    from pgqpy.archive import files as archived
 
-    for queue_id in list_queue_ids(store):
-        files = list_files(store, queue_id)
-        identity = find_identity(store, files)
+    count, problems = 0, 0
+    for queue_id in archived.list_queue_ids(store):
+        files = archived.list_files(store, queue_id)
+        identity = archived.find_identity(store, files)
         if queue is not None and (identity is None or identity.queue != queue):
             continue
         count += len(files)
-        for problem in checks.verify(store, queue_id):
+        for problem in archived.verify(store, queue_id):
             problems += 1
             click.echo(problem)
-        for left in checks.describe_unfinished(store, queue_id):
+        for left in archived.describe_unfinished(store, queue_id):
             say(left)
     if queue is not None and not count:
         _find(store, queue)
@@ -192,8 +190,7 @@ def expire(location: str, *, older_than: timedelta, queue: str | None, yes: bool
     Example: pgqpy archive expire s3://bucket/events --older-than 90d
     """
     store = open_store(location)
-    from pgqpy.archive.files import read_info
-    from pgqpy.archive.verify import find_expired, remove
+    from pgqpy.archive.files import find_expired, read_info, remove
 
     for found in _chosen(store, queue):
         files = find_expired(store, found.identity.queue_id, older_than)
@@ -296,3 +293,107 @@ def _summary(store: Store, found: QueueArchive) -> dict[str, Any]:
 def _parse(ctx: click.Context, name: str, text: str | None) -> Moment | None:
     (param,) = (each for each in ctx.command.params if each.name == name)
     return parse_moment(ctx, param, text)
+
+
+def oldest(
+    client: Client, queue: str, location: str, limit: int, wanted: Wanted, after: int | None = None
+) -> list[Event]:
+    """Return the oldest wanted events, at most `limit`: those of the archive, then the queue's.
+
+    No transaction is open while files are read. If rotation takes the next events meanwhile, the
+    archive has them, and goes on.
+    """
+    start, seam, found = after, -1, list["Event"]()
+    while True:
+        joined = _join(client, queue, location, wanted)
+        if start is None:
+            start = _start(client, queue, joined, wanted.since)
+        if joined.first <= start < joined.seam:
+            found += islice(_archived(joined, start, wanted), limit - len(found))
+            start = joined.seam
+        missing = limit - len(found)
+        if found and missing == 0:
+            return found
+        try:
+            return found + _from_queue(client, queue, joined, missing, wanted, start)
+        except (RangeExpired, NotFound):
+            if joined.seam <= seam:
+                raise
+            seam = joined.seam
+
+
+def open_store(location: str) -> Store:
+    """Open the location of an archive's files; UsageError if it cannot be opened."""
+    check_packages()
+    from pgqpy.archive.store import Store
+
+    try:
+        return Store(location)
+    except InvalidArgument as exc:
+        raise click.UsageError(str(exc)) from exc
+
+
+def _join(client: Client, queue: str, location: str, wanted: Wanted) -> JoinedArchive:
+    """Find the seam. The server checks the types, and that this role may read events."""
+    from pgqpy.archive.read import join_archive
+
+    store = open_store(location)
+    with tick_ranges.locked_queue(client, queue) as found:
+        browse.select_events(client, queue, found.last_tick, found.last_tick, wanted)
+        return join_archive(client, store, found)
+
+
+def _start(client: Client, queue: str, joined: JoinedArchive, since: datetime | None) -> int:
+    """Return the tick after which all wanted events come, as far as they still exist."""
+    if since is None:
+        return min(joined.first, joined.first_live)
+    found = client.call(calls.ticks.get_tick_at(queue, since))
+    return _archived_start(joined, since) if found is None else found
+
+
+def _archived_start(joined: JoinedArchive, since: datetime) -> int:
+    """Return the start of the first file that ends later: earlier files have no such event."""
+    from pgqpy.archive.files import read_info
+
+    start = joined.seam
+    for file in reversed(joined.files):
+        if read_info(joined.store, file.path).end.time <= since:
+            return start
+        start = file.from_tick
+    begun = read_info(joined.store, joined.files[0].path).start.time
+    if begun > since:
+        say(f"the archive holds events from {as_text(begun)} on")
+    return start
+
+
+def _from_queue(
+    client: Client, queue: str, joined: JoinedArchive, limit: int, wanted: Wanted, start: int
+) -> list[Event]:
+    if joined.is_gap and joined.seam <= start < joined.first_live:
+        raise joined.lacks(queue)
+    try:
+        return browse.oldest(client, queue, limit, wanted, start)
+    except RangeExpired as error:
+        if start >= joined.first:
+            raise
+        raise RangeExpired(
+            f"the archive of queue {queue!r} begins at tick {joined.first}: events after tick "
+            f"{start} have expired",
+            queue=queue,
+            tick_id=start,
+            first_tick=joined.first,
+        ) from error
+
+
+def _archived(joined: JoinedArchive, start: int, wanted: Wanted) -> Iterator[Event]:
+    from pgqpy.archive import read
+
+    asked = read.ArchiveSelection(
+        after=start,
+        up_to=joined.seam,
+        since=wanted.since,
+        until=wanted.until,
+        types=wanted.types or None,
+        extras=wanted.extras or None,
+    )
+    return read.read_events(joined.store, joined.files, asked)

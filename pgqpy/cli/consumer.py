@@ -1,21 +1,45 @@
-"""``pgqpy consumer``: register, inspect and run consumers."""
+"""``pgqpy consumer``: register, configure, move, inspect and run consumers."""
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
+from psycopg.errors import LockNotAvailable
 
+from pgqpy import calls
+from pgqpy.browse import measure
+from pgqpy.calls import filters
 from pgqpy.cli import complete, consumer_details, queries
-from pgqpy.cli.consumer_seek import seek
-from pgqpy.cli.consumer_set import FILTERS, set_, set_filter
-from pgqpy.cli.options import Noun, Target, connected, json_option, on_terminal, split_settings
-from pgqpy.cli.output import say, show_row, show_rows
+from pgqpy.cli.consumer_details import policy_as_text
+from pgqpy.cli.options import (
+    Noun,
+    Target,
+    connected,
+    json_option,
+    on_terminal,
+    parse_moment,
+    split_settings,
+    to_time,
+    to_timedelta,
+)
+from pgqpy.cli.output import as_text, say, show_row, show_rows
+from pgqpy.texts import duration
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pgqpy import Client
+    from pgqpy.browse import Distance
+    from pgqpy.cli.options import Moment
     from pgqpy.records import ConsumerInfo
+
+    Given = dict[str, list[str]]
+    Place = Literal["beginning", "end"] | int | Moment
+    Goal = Literal["beginning", "end"] | int | datetime
+
 
 STALE = timedelta(seconds=10)  # since the last tick: new events wait no longer while a ticker runs
 LEVELS = ("debug", "info", "warning", "error")
@@ -44,10 +68,6 @@ LEFT = {
 @click.group(cls=Noun)
 def consumer() -> None:
     """Register, inspect or run consumers."""
-
-
-for command in (seek, set_):
-    consumer.add_command(command)
 
 
 @consumer.command()
@@ -242,9 +262,9 @@ def run(
 
     Example: pgqpy consumer run billing:Billing --set part_size=100
     """
-    from pgqpy.cli import consumer_run, consumer_workers
+    from pgqpy.cli import consumer_run
 
-    supervisor = consumer_workers.stop_with_supervisor() if supervised else None
+    supervisor = consumer_run.stop_with_supervisor() if supervised else None
     parsed = consumer_run.parse_settings(settings)
     consumer_run.log_to_stderr(log_format, log_level)
     kind = consumer_run.import_class(place)
@@ -252,13 +272,248 @@ def run(
     if workers:
         logs = ("--log-format", log_format, "--log-level", log_level)
         metrics = (metrics_host or "127.0.0.1", metrics_port)
-        commands = consumer_workers.worker_commands(workers, place, settings, logs, metrics)
-        return consumer_workers.supervise(consumer, target, commands)
+        commands = consumer_run.worker_commands(workers, place, settings, logs, metrics)
+        return consumer_run.supervise(consumer, target, commands)
     if supervisor is not None:
-        consumer_workers.accept_arguments(supervisor)
+        consumer_run.accept_arguments(supervisor)
     if metrics_port is None:
         consumer_run.run(consumer)
         return 0
     with consumer_run.serve_metrics(consumer, metrics_host or "127.0.0.1", metrics_port):
         consumer_run.run(consumer)
     return 0
+
+
+UNITS = {"": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+SIZE = re.compile(r"(\d{1,6}(?:\.\d+)?|\d+) ?(|kB|MB|GB|TB)", re.ASCII)
+LARGEST = 1 << 62  # bytes
+
+
+def parse_size(value: str | None) -> int | None:
+    """Return a number of bytes."""
+    if value is None:
+        return None
+    found = SIZE.fullmatch(value.strip())
+    size = float(found[1]) * UNITS[found[2]] if found else LARGEST
+    if size < LARGEST:
+        return int(size)
+    raise click.UsageError(f"{value!r} is no size: write 500MB, 20GB, 1.5TB")
+
+
+@consumer.command("set")
+@click.argument("queue", shell_complete=complete.queues)
+@click.argument("name", shell_complete=complete.consumers)
+@click.argument(
+    "settings",
+    nargs=-1,
+    required=True,
+    metavar="NAME=VALUE...",
+    shell_complete=complete.registration,
+)
+@connected
+def set_(target: Target, queue: str, name: str, settings: tuple[str, ...]) -> None:
+    """Change what is stored of a consumer, all in one transaction.
+
+    \b
+    mode=plain|shared    one process runs it, or several workers
+    lanes=8 key=extra1   workers share it, in order of the key
+    type=… extra1=…      which events it takes; repeat for more, type=* takes all
+    policy=warn|detach   what happens when rotation waits for it
+    after=2d size=50GB   the limits of the policy: what comes first counts
+    attached=yes         a detached consumer goes on where it was; attached=earliest:
+                         from the earliest tick left, if events are gone
+
+    The first run of a consumer decides its mode by itself. Another mode needs that no process runs
+    it and no batch is open. One with several lanes is changed to lanes=1 first, and run until that
+    is done. Lanes may be changed while it runs: the present lanes end at a tick, new ones begin.
+
+    A detached consumer gets no events, and events that it has not had are removed; its retried,
+    dead and parked events stay. Only time in which a ticker ran counts for policy=detach.
+
+    Example: pgqpy consumer set orders billing lanes=8 key=extra1
+    """  # noqa: D301  # click's mark of lines that stay as they are
+    given: Given = {}
+    for setting, value in split_settings(settings, "mode=shared"):
+        given.setdefault(setting, []).append(value)
+    _check(given)
+    with target.client() as client:
+        queries.consumer_info(client, queue, name)
+        with client.transaction():
+            done = [
+                change(client, queue, name, given)
+                for settings_of_it, change in CHANGES
+                if given.keys() & set(settings_of_it)
+            ]
+    say(f"{name} on {queue}: {'; '.join(done)}")
+
+
+def _check(given: Given) -> None:
+    """Refuse unknown settings, those that are given twice, and those that need another one."""
+    for setting, values in given.items():
+        if setting not in complete.REGISTRATION:
+            known = ", ".join(complete.REGISTRATION)
+            raise click.UsageError(f"there is no setting {setting!r}: {known}")
+        if len(values) > 1 and setting not in FILTERS:
+            raise click.UsageError(f"{setting} is set twice")
+        for needed in NEEDS.get(setting, ()):
+            if needed not in given:
+                raise click.UsageError(f"{setting} needs {needed}=…")
+        _check_choice(setting, values[0])
+    if given.get("policy") == ["detach"] and not given.keys() & {"after", "size"}:
+        raise click.UsageError("policy=detach needs after=… or size=…")
+
+
+def _check_choice(setting: str, value: str) -> None:
+    choices = CHOICES.get(setting)
+    if choices is not None and value not in choices:
+        raise click.UsageError(f"{setting} is one of {', '.join(choices)}, not {value!r}")
+
+
+def _set_mode(client: Client, queue: str, name: str, given: Given) -> str:
+    (mode,) = given["mode"]
+    changed = client.call(calls.share.set_consumer_mode(queue, name, mode))  # type: ignore[arg-type]  # as CHOICES
+    return mode if changed else f"{mode} already"
+
+
+def _set_lanes(client: Client, queue: str, name: str, given: Given) -> str:
+    (lanes,), (key,) = given["lanes"], given["key"]
+    number = click.INT(lanes)
+    changed = client.call(calls.lanes.set_lanes(queue, name, number, key))
+    return f"{number} lane(s) by {key}{'' if changed else ' already'}"
+
+
+def set_filter(client: Client, queue: str, name: str, given: Given) -> str:
+    """Change the filter, if `given` has conditions."""
+    types = given.get("type")
+    extras = {each: given[each] for each in FILTERS[1:] if each in given}
+    changed = client.set_consumer_filter(queue, name, types=types, extras=extras)
+    what = f"takes {filters.describe_filter(types, extras)}"
+    return what if changed else f"{what} already"
+
+
+def _set_policy(client: Client, queue: str, name: str, given: Given) -> str:
+    (policy,) = given["policy"]
+    after = to_timedelta(*given.get("after", [None]))
+    size = parse_size(*given.get("size", [None]))
+    call = calls.admin.set_stall_policy(queue, name, policy, after=after, size=size)  # type: ignore[arg-type]  # as CHOICES
+    changed = client.call(call)
+    return f"{policy_as_text(policy, after, size)}{'' if changed else ' already'}"
+
+
+def _attach(client: Client, queue: str, name: str, given: Given) -> str:
+    earliest = given["attached"] == ["earliest"]
+    call = calls.admin.reattach_consumer(queue, name, from_earliest=earliest)
+    if not client.call(call):
+        return "attached already"
+    pending = queries.consumer_info(client, queue, name).pending_events
+    return f"attached again: about {pending} event(s) wait"
+
+
+FILTERS = ("type", "extra1", "extra2", "extra3", "extra4")
+NEEDS = {"lanes": ("key",), "key": ("lanes",), "after": ("policy",), "size": ("policy",)}
+CHOICES = {
+    "mode": ("plain", "shared"),
+    "key": FILTERS,
+    "policy": ("warn", "detach"),
+    "attached": ("yes", "earliest"),
+}
+CHANGES = (  # in this order; each with the settings that it takes
+    (("mode",), _set_mode),
+    (("lanes", "key"), _set_lanes),
+    (FILTERS, set_filter),
+    (("policy", "after", "size"), _set_policy),
+    (("attached",), _attach),
+)
+
+
+ENDS: dict[str, Literal["beginning", "end"]] = {"beginning": "beginning", "end": "end"}
+
+
+def parse_place(ctx: click.Context, param: click.Parameter, value: str) -> Place | None:
+    """Return beginning or end; a tick, if there are only digits; else a time."""
+    if value in ENDS:
+        return ENDS[value]
+    if value.isascii() and value.isdecimal():
+        return int(value)
+    try:
+        return parse_moment(ctx, param, value)
+    except click.BadParameter as exc:
+        text = f"{exc.message}; or beginning, end, or the number of a tick"
+        raise click.BadParameter(text) from None
+
+
+def _find_skipped(client: Client, info: ConsumerInfo, place: Goal) -> Distance | None:
+    """Return the range that the seek skips; None if no events are in it."""
+    queue = info.queue_name
+    if place == "beginning":
+        return None
+    if place == "end":
+        tick = queries.queue_info(client, queue).last_tick_id
+    else:
+        tick = (
+            place if isinstance(place, int) else client.call(calls.ticks.get_tick_at(queue, place))
+        )
+    return None if tick is None else measure(client, queue, info.last_tick, tick)
+
+
+def ask_to_skip(client: Client, info: ConsumerInfo, place: Goal) -> None:
+    """Ask first, if a move skips events that the consumer has not finished."""
+    queue, name = info[:2]
+    found = _find_skipped(client, info, place)
+    if found is None:
+        return
+    skips = (
+        f"skips about {found.events} event(s) that consumer {name} of queue {queue} has not "
+        f"finished: ticks {found.from_tick} to {found.to_tick}"
+    )
+    if found.to_time is not None and found.length is not None:
+        skips += f", {duration(found.length)} up to {as_text(found.to_time)}"
+    if not on_terminal():
+        raise click.ClickException(f"this {skips}; add --yes to skip them")
+    if not click.confirm(f"This {skips}. Skip them?", err=True):
+        raise click.ClickException("the consumer was not moved")
+
+
+@consumer.command()
+@click.argument("queue", shell_complete=complete.queues)
+@click.argument("name", shell_complete=complete.consumers)
+@click.argument("place", callback=parse_place)
+@click.option("--discard", is_flag=True, help="Drop all its retried and parked events.")
+@click.option("--yes", is_flag=True, help="Do not ask, even if events are skipped.")
+@connected
+def seek(target: Target, queue: str, name: str, place: Place, *, discard: bool, yes: bool) -> None:
+    """Move a consumer to PLACE: events come again, or are skipped.
+
+    PLACE is beginning, end, a time such as 2026-01-31T14:00, how long ago, such as 2h, or a number:
+    that of a tick. From a time on, every event comes that was committed then or later, and some
+    from shortly before. pgqpy queue show names the earliest place.
+
+    A running consumer goes on there by itself. Events that come again have the same ids. Those of
+    them that wait in the retry queue, or are parked, are dropped there, since they come anyway.
+    --discard drops all that waits or is parked.
+
+    If events are skipped that the consumer has not finished, a terminal asks; elsewhere --yes is
+    required.
+
+    Example: pgqpy consumer seek orders billing 2h
+    """
+    with target.client() as client:
+        info = queries.consumer_info(client, queue, name)
+        if not isinstance(place, (str, int)):
+            place = to_time(place, queries.server_time(client))
+        if not yes:
+            ask_to_skip(client, info, place)
+        try:
+            found = client.seek_consumer(queue, name, place, discard=discard)
+        except LockNotAvailable as exc:
+            text = f"a transaction is at work for consumer {name} of queue {queue}: try it again"
+            raise click.ClickException(text) from exc
+        before = info.pending_events
+        after = queries.consumer_info(client, queue, name).pending_events
+    message = f"moved {name} on {queue} to tick {found.tick_id} of {as_text(found.tick_time)}"
+    if before is not None and after is not None and before != after:
+        does = "come again" if after > before else "are skipped"
+        message += f": about {abs(after - before)} event(s) {does}"
+    if found.dropped:
+        message += f"; dropped {found.dropped} that waited or were parked"
+    say(message)

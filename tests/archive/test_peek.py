@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 from psycopg.conninfo import make_conninfo
 
-from pgqpy.archive import consumer
-from pgqpy.cli import event_archive
+from pgqpy.archive.run import ArchiveConsumer
+from pgqpy.cli import archive as archive_commands
 from pgqpy.cli.app import app
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def test_file_that_no_consumer_stands_behind_is_not_read(
     shop.run()
     shop.insert("b")
     with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
-        patch.setattr(consumer.ArchiveConsumer, "advance", killed)
+        patch.setattr(ArchiveConsumer, "advance", killed)
         shop.run()
     beyond = shop.files[-1]
     assert beyond.to_tick > shop.position
@@ -229,7 +229,7 @@ def test_rotation_while_files_are_read_leaves_no_hole(
     shop.run()
     shop.insert("b")
     shop.insert("c")
-    read = event_archive._archived
+    read = archive_commands._archived
     turns = []
 
     def read_slowly(*args: Any) -> Iterator[Event]:
@@ -240,7 +240,7 @@ def test_rotation_while_files_are_read_leaves_no_hole(
             rotate(shop)
             shop.insert("d")
 
-    monkeypatch.setattr(event_archive, "_archived", read_slowly)
+    monkeypatch.setattr(archive_commands, "_archived", read_slowly)
     assert peeked(shop) == ["a", "b", "c", "d"]
     assert len(turns) == 2
 

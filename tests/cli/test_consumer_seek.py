@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 import pgqpy
-from pgqpy.cli import consumer_seek
+from pgqpy.cli import consumer
 from tests.cli.support import Connect, Connection, Examine, Run, RunJson, failed_with
 
 
@@ -68,7 +68,7 @@ def test_seek_that_skips_events_asks(
     loss = f"his skips about {skipped} that consumer billing of queue orders has not finished: "
     loss += f"ticks 1 to {last}, {length} up to 20"
     assert failed_with(run(*seek), 1, f"error: t{loss}", "add --yes to skip them")
-    monkeypatch.setattr(consumer_seek, "on_terminal", lambda: True)
+    monkeypatch.setattr(consumer, "on_terminal", lambda: True)
     refused = run(*seek, input="n\n")
     assert f"T{loss}" in refused.stderr
     assert "Skip them? [y/N]" in refused.stderr

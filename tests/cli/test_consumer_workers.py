@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from pgqpy import calls
-from pgqpy.cli import consumer_workers
-from pgqpy.cli.consumer_workers import Supervisor
+from pgqpy.cli import consumer_run
+from pgqpy.cli.consumer_run import Supervisor
 from tests.cli.support import Module, Run, Start, failed_with
 from tests.support.waiting import eventually, eventually_async
 
@@ -165,13 +165,13 @@ async def test_a_second_signal_kills_workers_that_do_not_stop(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(consumer_workers, "SAME", 3600.0)
+    monkeypatch.setattr(consumer_run, "SAME", 3600.0)
     made, running = supervisor("trap '' TERM; NOTE; while read line; do :; done", 2)
     await eventually_async(lambda: caplog.text.count("started") == 2 == len(pids(tmp_path)))
     made.stop("SIGTERM")
     made.stop("SIGTERM")  # the same, sent to the process and to its group
     assert "killing" not in caplog.text
-    monkeypatch.setattr(consumer_workers, "SAME", 0.0)
+    monkeypatch.setattr(consumer_run, "SAME", 0.0)
     made.stop("SIGINT")
     assert await running == 1
     assert not any(map(lives, pids(tmp_path)))
@@ -181,7 +181,7 @@ async def test_a_second_signal_kills_workers_that_do_not_stop(
 async def test_a_worker_that_ends_is_started_later_and_later(
     supervisor: StartSupervisor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(consumer_workers, "RESTART_BASE", 0.002)
+    monkeypatch.setattr(consumer_run, "RESTART_BASE", 0.002)
     made, running = supervisor("NOTE; exit 1")
     pauses: list[float] = []
 
@@ -199,8 +199,8 @@ async def test_a_worker_that_ends_is_started_later_and_later(
 async def test_the_pause_is_short_again_after_a_quiet_time(
     supervisor: StartSupervisor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(consumer_workers, "RESTART_BASE", 0.02)
-    monkeypatch.setattr(consumer_workers, "QUIET", 0.0)
+    monkeypatch.setattr(consumer_run, "RESTART_BASE", 0.02)
+    monkeypatch.setattr(consumer_run, "QUIET", 0.0)
     made, running = supervisor("NOTE; exit 1")
     await eventually_async(lambda: caplog.text.count("in 0.0 s") >= 8)
     made.stop("SIGTERM")

@@ -12,7 +12,7 @@ import pytest
 
 import pgqpy
 from pgqpy import browse
-from pgqpy.cli.event_follow import Following
+from pgqpy.cli.event_list import Following
 from tests.cli.support import Connection, Spawn
 from tests.cli.test_event_list import compact, fill
 from tests.support.waiting import eventually

@@ -12,7 +12,7 @@ import pytest
 
 import pgqpy
 from pgqpy.child_processes import WITHOUT_P, own_process
-from pgqpy.cli.consumer_workers import worker_commands
+from pgqpy.cli.consumer_run import worker_commands
 
 PGQPY = str(Path(sys.executable).with_name("pgqpy"))
 FOREIGN = ("pgqpy", "click", "json", "psycopg", "runpy")  # modules that a process of ours imports

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from pgqpy.cli import event_load, failures, output
+from pgqpy.cli import event, failures, output
 from pgqpy.texts import duration
 
 ROWS = [
@@ -96,6 +96,6 @@ def test_unknown_errors_are_called_a_bug(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_long_load_shows_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     events = ({"type": str(number)} for number in range(25_000))
-    assert sum(1 for _ in event_load.with_progress(events)) == 25_000
+    assert sum(1 for _ in event.with_progress(events)) == 25_000
     said = [line.split()[0] for line in capsys.readouterr().err.splitlines()]
     assert said == ["10000", "20000", "25000"]
