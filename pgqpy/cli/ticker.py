@@ -127,7 +127,7 @@ def _database(dsn: str) -> Iterator[Row]:
 
 
 def _queues(client: Client) -> Iterator[Row]:
-    from pgqpy.watch.states import SKIPPED, tick_state
+    from pgqpy.watch.snapshot import SKIPPED, tick_state
 
     infos = client.get_queue_info()
     run = client.connection.execute

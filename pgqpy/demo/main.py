@@ -12,17 +12,22 @@ from typing import TYPE_CHECKING, NamedTuple
 from pgqpy import connect
 from pgqpy.child_processes import own_process
 from pgqpy.demo.balances import CONSUMER, QUEUE
-from pgqpy.demo.database import SCALE, DemoDatabase, make_tables, open_database
-from pgqpy.demo.scenario import LAKE, play, write_parquet
+from pgqpy.demo.scenario import (
+    LAKE,
+    SCALE,
+    DemoDatabase,
+    make_tables,
+    open_database,
+    play,
+    write_parquet,
+)
 from pgqpy.demo.verdict import Result, judge, judge_parquet, print_result
-from pgqpy.sandbox.processes import RunFailed, ignore_signals, interruptible
-from pgqpy.sandbox.view import open_view
+from pgqpy.sandbox import RunFailed, ignore_signals, interruptible, open_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pgqpy.sandbox.processes import Child
-    from pgqpy.sandbox.view import View
+    from pgqpy.sandbox import Child, View
 
 START_TIMEOUT = 60  # seconds until it listens
 POLL_INTERVAL = 0.1  # seconds

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pgqpy.sandbox.view import duration
+from pgqpy.sandbox import duration
 from pgqpy.texts import noun
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from pgqpy.sandbox.view import View
+    from pgqpy.sandbox import View
 
 if TYPE_CHECKING:
     Line = dict[str, Any]

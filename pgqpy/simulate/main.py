@@ -11,16 +11,21 @@ from rich.table import Table
 from rich.text import Text
 
 from pgqpy import connect
-from pgqpy.sandbox.database import Contents, embedded_database, existing_database
-from pgqpy.sandbox.processes import ignore_signals, interruptible
-from pgqpy.sandbox.view import duration, open_view
+from pgqpy.sandbox import (
+    Contents,
+    duration,
+    embedded_database,
+    existing_database,
+    ignore_signals,
+    interruptible,
+    open_view,
+)
 from pgqpy.simulate.checker import FILTER, KEY_PROMISES, PROMISES, check, redelivered
 from pgqpy.simulate.options import QUEUE
 from pgqpy.simulate.scenario import play
 
 if TYPE_CHECKING:
-    from pgqpy.simulate.checker import Violation
-    from pgqpy.simulate.history import History
+    from pgqpy.simulate.checker import History, Violation
     from pgqpy.simulate.options import Options
     from pgqpy.simulate.scenario import Played
 

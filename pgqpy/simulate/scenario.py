@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from pgqpy import calls
 from pgqpy.child_processes import own_process
-from pgqpy.sandbox.processes import RunFailed
-from pgqpy.simulate.checker import repeated
-from pgqpy.simulate.history import Content, History, Stored
+from pgqpy.sandbox import RunFailed
+from pgqpy.simulate.checker import Content, History, Stored, repeated
 from pgqpy.simulate.line_log import LineLog, LogReader, Progress, write_lines
 from pgqpy.simulate.options import AUDIT, CONSUMER, PRODUCERS, QUEUE
 from pgqpy.texts import noun
@@ -22,9 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pgqpy import Client, Event
-    from pgqpy.sandbox.database import Database
-    from pgqpy.sandbox.processes import Child
-    from pgqpy.sandbox.view import View
+    from pgqpy.sandbox import Child, Database, View
     from pgqpy.simulate.options import Options
 
 
@@ -67,7 +64,7 @@ def _content(event: Event) -> Content:
     return Content(data["number"], data["key"], event.type or "")
 
 
-WORKER = own_process("pgqpy.simulate.worker")
+WORKER = own_process("pgqpy.simulate.processes", "worker")
 
 
 class Crew:
@@ -130,13 +127,13 @@ class Crew:
     def _start_one(self) -> None:
         run, self._runs = self._runs, self._runs + 1
         path = self._folder / f"run-{run}.jsonl"
-        command = [*WORKER, str(run), str(path), self._options.json()]
+        command = [*WORKER, str(path), self._options.json(), str(run)]
         child = self._database.start(f"worker-{run}", command)
         self._running[run] = self._stack.enter_context(child)
 
 
 TICKER = own_process("pgqpy", "ticker", "run")
-PRODUCER = own_process("pgqpy.simulate.producer")
+PRODUCER = own_process("pgqpy.simulate.processes", "producer")
 POLL_INTERVAL = 0.05  # seconds between two checks of the processes
 AUDIT_INTERVAL = 1.0  # seconds
 CHECK_INTERVAL = 2.0  # seconds between two searches for events that come again and again
@@ -245,7 +242,7 @@ class _Scenario:
         for number in range(PRODUCERS):
             share = events // PRODUCERS + (number < events % PRODUCERS)
             path = str(self._folder / f"{name}-{number}.jsonl")
-            arguments = [str(number), str(share), str(rate / PRODUCERS), path, self._options.json()]
+            arguments = [path, self._options.json(), str(number), str(share), str(rate / PRODUCERS)]
             command = [*PRODUCER, *arguments]
             child = self._database.start(f"producer-{name}-{number}", command)
             running.append(self._stack.enter_context(child))

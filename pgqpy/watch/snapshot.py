@@ -1,17 +1,37 @@
-"""What one poll of a database found: the records that dashboard and ``pgqpy top`` show. No I/O."""
+"""What one poll of a database found, for dashboard and ``pgqpy top``: its queries and records."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+from psycopg import errors
+from psycopg.rows import dict_row
+
+from pgqpy import calls, locks
+from pgqpy.consumers.missing_ticker import is_late
+from pgqpy.errors import SchemaMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
+    from typing_extensions import LiteralString
+
+    from pgqpy import Client
     from pgqpy.doctor import Finding
-    from pgqpy.records import DeadEventCount, StalledInfo, WorkerInfo
+    from pgqpy.records import (
+        ConsumerCounts,
+        ConsumerInfo,
+        DeadEventCount,
+        DelayedCount,
+        QueueInfo,
+        StalledInfo,
+        WorkerInfo,
+    )
+
+    T = TypeVar("T")
 
 
 def shown_lag(lag: timedelta | None, pending_events: int | None) -> timedelta | None:
@@ -231,3 +251,240 @@ def total(counts: Iterable[Count | None]) -> Count | None:
             return None
         sum_ += each
     return sum_
+
+
+Names = tuple[str, ...]  # of a queue, or of a queue and its consumer
+
+# The last event id of each tick that get_queue_info or get_consumer_info returned. A tick that was
+# removed since then has no row.
+TICKS = """
+    select wanted.queue_name, wanted.tick_id, t.tick_event_seq
+    from unnest(%s::text[], %s::bigint[]) as wanted (queue_name, tick_id)
+        join pgq.queue q on q.queue_name = wanted.queue_name
+        cross join lateral (
+            select tick_event_seq from pgq.tick
+            where tick_queue = q.queue_id and tick_id = wanted.tick_id limit 1) t
+"""
+ROTATIONS = "select queue_name, clock_timestamp() - queue_switch_time from pgq.queue"
+# Daemons hold (ENGINE, WATCHING), the active one also (ENGINE, TICKING).
+TICKERS: LiteralString = f"""
+    select h.object, h.pid, h.role, h.application, h.address, h.start, h.may_tick
+    from ({locks.HOLDERS}) h
+    where h.class = {locks.ENGINE} and h.object in ({locks.TICKING}, {locks.WATCHING})
+    order by h.object, h.start, h.pid
+"""  # noqa: S608  # our own query within our own
+SKIPPED: LiteralString = f"""
+    select q.queue_name from ({locks.BLOCKERS}) h join pgq.queue q on q.queue_id = h.object
+    where h.class = {locks.QUEUE} and h.exclusive
+"""  # noqa: S608  # our own query within our own
+PROCESSES: LiteralString = f"""
+    select queue_name, consumer_name, count(*) from ({locks.RUNNING}) r group by 1, 2
+"""  # noqa: S608  # our own query within our own
+EXTENSION = "select exists (select from pg_extension where extname = 'pgq')"
+
+UNKNOWN = (  # this role may not see it, or the schema is older, or the extension pgq
+    errors.InsufficientPrivilege,
+    errors.UndefinedFunction,
+    errors.UndefinedTable,
+    SchemaMissing,
+)
+
+
+class Found(NamedTuple):
+    """What the queries of one poll returned; None: this role may not see it."""
+
+    queues: list[QueueInfo]
+    consumers: list[ConsumerInfo]
+    tick_seqs: dict[tuple[str, int], int]  # by queue and tick
+    rotation_ages: dict[str, timedelta]
+    counts: list[ConsumerCounts] | None
+    delayed: list[DelayedCount] | None
+    workers: list[WorkerInfo] | None
+    processes: dict[Names, int]  # sessions of each consumer
+    stalled: list[StalledInfo] | None
+    tickers: list[dict[str, Any]]
+    skipped: set[str]
+    has_pgqd: bool  # the extension pgq, whose ticker holds no lock
+
+
+def read(client: Client) -> Found:
+    """Run the queries of one poll. Raises the errors of the client.
+
+    Each runs in a transaction of its own. One transaction for all of them would hold locks on the
+    event tables for the whole poll, and a rotation waits for such a lock for 50 ms only.
+    """
+    run = client.connection.execute
+    queues, consumers = client.get_queue_info(), client.get_consumer_info()
+    named = {(each.queue_name, each.last_tick_id) for each in queues}
+    named |= {(each.queue_name, each.last_tick) for each in consumers}
+    ticks = [each for each in named if each[1] is not None]
+    seqs = run(TICKS, [[name for name, _ in ticks], [tick for _, tick in ticks]]).fetchall()
+    with client.connection.cursor(row_factory=dict_row) as cursor:
+        tickers = cursor.execute(TICKERS).fetchall()
+    ((has_pgqd,),) = run(EXTENSION).fetchall()
+    return Found(
+        queues=queues,
+        consumers=consumers,
+        tick_seqs={(name, tick): seq for name, tick, seq in seqs},
+        rotation_ages=dict(run(ROTATIONS).fetchall()),
+        counts=if_seen(lambda: client.call(calls.admin.get_consumer_counts(COUNTED))),
+        delayed=if_seen(lambda: client.call(calls.produce.get_delayed_counts(COUNTED))),
+        workers=if_seen(lambda: client.call(calls.admin.get_worker_info())),
+        processes={row[:2]: row[2] for row in run(PROCESSES).fetchall()},
+        stalled=if_seen(lambda: client.call(calls.admin.get_stalled_info())),
+        tickers=tickers,
+        skipped={name for (name,) in run(SKIPPED).fetchall()},
+        has_pgqd=has_pgqd,
+    )
+
+
+def if_seen(call: Callable[[], T]) -> T | None:
+    """Return the result of a call; None if this role or this schema does not have it."""
+    try:
+        return call()
+    except UNKNOWN:
+        return None
+
+
+def event_seqs(found: Found) -> dict[Names, int]:
+    """Return the last event id of each queue, and the one that each consumer has reached."""
+    seqs: dict[Names, int] = {}
+    for queue in found.queues:
+        seq = found.tick_seqs.get((queue.queue_name, queue.last_tick_id or 0))
+        if seq is not None and queue.ev_new is not None:
+            seqs[queue.queue_name,] = seq + queue.ev_new
+    for consumer in found.consumers:
+        seq = found.tick_seqs.get((consumer.queue_name, consumer.last_tick or 0))
+        if seq is not None:
+            seqs[consumer.queue_name, consumer.consumer_name] = seq
+    return seqs
+
+
+def ticker_daemons(found: Found) -> tuple[TickerDaemon, ...]:
+    """Return the daemons, the active one first: it holds both locks."""
+    by_pid: dict[int | None, TickerDaemon] = {}
+    for row in found.tickers:
+        fields = {name: value for name, value in row.items() if name not in {"object", "start"}}
+        daemon = TickerDaemon(active=row["object"] == 0, since=row["start"], **fields)
+        by_pid.setdefault(daemon.pid, daemon)
+    return tuple(by_pid.values())
+
+
+def tick_state(info: QueueInfo, *, served: bool, skipped: bool) -> TickState:
+    """Return whether a queue gets its ticks. `served`: a ticker runs; `skipped`: it is locked."""
+    if info.queue_ticker_paused:
+        return "paused"
+    if info.queue_external_ticker:
+        return "external"
+    if not served:
+        return "no ticker"
+    if skipped:
+        return "skipped"
+    return "late" if is_late(info) else "ok"
+
+
+def consumer_states(found: Found, rates: Mapping[Names, float]) -> tuple[ConsumerState, ...]:
+    """Return the consumers, by queue and name."""
+    counts = {each[:2]: each for each in found.counts or ()}
+    detached = {each[:2]: each.detached for each in found.stalled or ()}
+    workers: dict[tuple[str, str], list[WorkerInfo]] = {}
+    for each in found.workers or ():
+        workers.setdefault(each[:2], []).append(each)
+    # Subconsumers have neither counts nor workers.
+    known = counts or workers
+    states = []
+    for info in found.consumers:
+        names = info[:2]
+        if known and names not in known:
+            continue
+        counted, mine = counts.get(names), workers.get(names)
+        states.append(
+            ConsumerState(
+                queue=info.queue_name,
+                name=info.consumer_name,
+                mode=mine[0].mode if mine else None,
+                lag=shown_lag(info.lag, info.pending_events),
+                last_seen=info.last_seen,
+                last_tick=info.last_tick,
+                pending_events=info.pending_events,
+                events_per_second=rates.get(names),
+                retry_events=Count.up_to(counted.retry_events) if counted else None,
+                dead_events=Count.up_to(counted.dead_events) if counted else None,
+                parked_events=Count.up_to(counted.parked_events) if counted else None,
+                parked_keys=Count.up_to(counted.parked_keys) if counted else None,
+                parked_for=counted.parked_for if counted else None,
+                live_workers=_live(mine, found.processes.get(names, 0)) if mine else None,
+                open_batches=sum(map(_is_open, mine)) if mine else None,
+                oldest_batch=max((each.last_move for each in mine if _is_open(each)), default=None)
+                if mine
+                else None,
+                detached=detached.get(names),
+            )
+        )
+    return tuple(states)
+
+
+def _is_open(worker: WorkerInfo) -> bool:
+    return worker.current_batch is not None
+
+
+def _live(workers: Iterable[WorkerInfo], processes: int) -> int:
+    """Count who works: processes that hold a lock, and leases that have not ended.
+
+    A process with several lanes has one lock of its own, and each of its lanes is alive.
+    """
+    alive = [each for each in workers if each.alive]
+    leases = sum(each.pid is None for each in alive)
+    return leases + (processes or len(alive) - leases)
+
+
+def queue_states(
+    found: Found,
+    rates: Mapping[Names, float],
+    consumers: Iterable[ConsumerState],
+    tickers: Iterable[TickerDaemon],
+    sizes: Mapping[str, int | None],
+) -> tuple[QueueState, ...]:
+    """Return the queues, by name."""
+    served = found.has_pgqd or any(
+        each.active and each.pid is not None and each.may_tick is not False for each in tickers
+    )
+    delayed = {each.queue_name: each for each in found.delayed or ()}
+    of_queue: dict[str, list[ConsumerState]] = {}
+    for each in consumers:
+        of_queue.setdefault(each.queue, []).append(each)
+    states = []
+    for info in found.queues:
+        name = info.queue_name
+        mine = of_queue.get(name, [])
+        worst = max((each for each in mine if not each.detached), key=_lag, default=None)
+        waiting = delayed.get(name)
+        rate = rates.get((name,), info.ev_per_sec)
+        seen = found.counts is not None
+        states.append(
+            QueueState(
+                name=name,
+                state=tick_state(info, served=served, skipped=name in found.skipped),
+                last_tick=info.last_tick_id,
+                tick_age=info.ticker_lag,
+                new_events=info.ev_new,
+                events_per_second=rate,
+                consumers=len(mine),
+                worst_consumer=worst.name if worst else None,
+                worst_lag=worst.lag if worst else None,
+                pending_events=max((each.pending_events or 0 for each in mine), default=None),
+                retry_events=total(each.retry_events for each in mine) if seen else None,
+                dead_events=total(each.dead_events for each in mine) if seen else None,
+                parked_events=total(each.parked_events for each in mine) if seen else None,
+                delayed_events=Count.up_to(waiting.delayed_events) if waiting else None,
+                delayed_overdue=waiting.overdue if waiting else None,
+                rotation_period=info.queue_rotation_period,
+                rotation_age=found.rotation_ages.get(name),
+                total_bytes=sizes.get(name),
+            )
+        )
+    return tuple(states)
+
+
+def _lag(consumer: ConsumerState) -> timedelta:
+    return consumer.lag or timedelta(0)

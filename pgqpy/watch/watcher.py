@@ -17,9 +17,12 @@ from pgqpy.client.opening import PINNED, connect_parameters
 from pgqpy.doctor import Finding, examine
 from pgqpy.errors import ConnectionFailed, PgqError
 from pgqpy.texts import error_text
-from pgqpy.watch.snapshot import COUNTED, DeadEvents, NoAnswer, Snapshot
-from pgqpy.watch.states import (
+from pgqpy.watch.snapshot import (
+    COUNTED,
+    DeadEvents,
     Names,
+    NoAnswer,
+    Snapshot,
     consumer_states,
     event_seqs,
     if_seen,

@@ -6,8 +6,7 @@ import asyncio
 import logging
 from typing import Any
 
-from pgqpy.otel import trace_consumer
-from pgqpy.otel.process import MOST_LINKS
+from pgqpy.otel import MOST_LINKS, trace_consumer
 from tests.consumers.harness import QUEUE
 from tests.consumers.traced import BATCH, PROCESS, SPAN, TRACE, VALID, insert_with, run
 from tests.support.spans import attributes, links, parent, place

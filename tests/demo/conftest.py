@@ -16,8 +16,8 @@ Spawn = Callable[..., PythonProcess]
 SHORT = ["--seconds", "2", "--clients", "2"]
 # A tenth of the accounts: making a million of them takes as long as all the rest.
 SMALL = """
-from pgqpy.demo import database, main
-database.SCALE = main.SCALE = 1
+from pgqpy.demo import main, scenario
+scenario.SCALE = main.SCALE = 1
 from pgqpy.cli import main
 main()
 """

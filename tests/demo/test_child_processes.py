@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from pgqpy.sandbox import processes as sandbox
-from pgqpy.sandbox.processes import Child, interruptible
+from pgqpy import sandbox
+from pgqpy.sandbox import Child, interruptible
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PARENT = """
 import os, pathlib, sys
-from pgqpy.sandbox.processes import Child
+from pgqpy.sandbox import Child
 command = ["sh", "-c", "sleep 600 & echo $!; wait"]
 child = Child("child", command, os.environ, pathlib.Path(sys.argv[1]))
 print("started", flush=True)

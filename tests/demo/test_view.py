@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live
 
 from pgqpy.demo.verdict import Figures, describe
-from pgqpy.sandbox.view import View, duration
+from pgqpy.sandbox import View, duration
 
 FIGURES = describe(Figures(events=1234, processed=1200, lag=0.012, tps=411.7, kills=1))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pgqpy.embedded import SYSTEM_USER, EmbeddedServer, embedded_server
-from pgqpy.sandbox.database import Contents, embedded_database
+from pgqpy.sandbox import Contents, embedded_database
 from tests.support.servers import memory
 
 if TYPE_CHECKING:

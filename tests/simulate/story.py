@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgqpy.simulate.checker import check
-from pgqpy.simulate.history import Content, History, Stored
+from pgqpy.simulate.checker import Content, History, Stored, check
 
 
 class Story:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgqpy.simulate.checker import ALONE, FILTER, LOST, ORDER, PHANTOM, TWICE, redelivered
-from pgqpy.simulate.history import Stored
+from pgqpy.simulate.checker import ALONE, FILTER, LOST, ORDER, PHANTOM, TWICE, Stored, redelivered
 from pgqpy.simulate.options import MAX_RETRIES, PART_SIZE
 from tests.simulate.story import Story, content
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgqpy.simulate.history import Content, History, Stored
+from pgqpy.simulate.checker import Content, History, Stored
 from pgqpy.simulate.main import FAILED, PASSED, figures, findings, judge
 from pgqpy.simulate.options import Options
 from pgqpy.simulate.scenario import Played

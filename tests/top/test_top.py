@@ -11,8 +11,7 @@ import pytest
 
 import pgqpy
 from pgqpy import install
-from pgqpy.top.app import Top
-from pgqpy.top.screens import LiveTable, Problems
+from pgqpy.top.app import LiveTable, Problems, Top
 from pgqpy.watch import Watcher
 from tests.support.silent_proxy import SilentProxy
 from tests.support.waiting import eventually, eventually_async

@@ -1,11 +1,8 @@
-"""A producer, as a process: `python -m pgqpy.simulate.producer NUMBER EVENTS RATE FILE OPTIONS`.
-
-It inserts so many events in transactions of its own: of one or several events, some rolled back,
-some to a savepoint, some that overlap another one.
-"""
+"""Producers and workers, as processes: `python -m pgqpy.simulate.processes producer|worker …`."""
 
 from __future__ import annotations
 
+import logging
 import random
 import sys
 import time
@@ -15,18 +12,33 @@ from typing import TYPE_CHECKING, NamedTuple
 import psycopg
 
 from pgqpy import Client, connect
+from pgqpy.consumers import Consumer
 from pgqpy.simulate.line_log import LineLog
-from pgqpy.simulate.options import PRODUCERS, QUEUE, TYPES, Options
+from pgqpy.simulate.options import (
+    CONSUMER,
+    MAX_RETRIES,
+    PART_SIZE,
+    PRODUCERS,
+    QUEUE,
+    TYPES,
+    Options,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pgqpy import Event
+
 
 MOST = 6  # events of a transaction
 ROLLED_BACK, TO_SAVEPOINT, OVERLAPPING = 0.1, 0.2, 0.4  # cumulated shares of the transactions
 
 
 class Producer(NamedTuple):
-    """Inserts events over two connections: transactions of one can overlap those of the other."""
+    """Inserts events, some rolled back, some to a savepoint, some in overlapping transactions.
+
+    It uses two connections: transactions of one can overlap those of the other.
+    """
 
     first: Client
     second: Client
@@ -95,8 +107,8 @@ def produce(producer: Producer, events: int, rate: float) -> None:
             time.sleep(max(0.0, began + done / rate - time.monotonic()))
 
 
-def main(number: int, events: int, rate: float, path: Path, options: Options) -> None:
-    """Run the producer; PGQPY_DSN names the database."""
+def run_producer(path: Path, options: Options, number: int, events: int, rate: float) -> None:
+    """Run a producer; PGQPY_DSN names the database."""
     rng = random.Random(f"{options.seed} producer {path.stem}")
     used = iter(range(number, sys.maxsize, PRODUCERS))
     with connect() as first, connect() as second:
@@ -105,6 +117,79 @@ def main(number: int, events: int, rate: float, path: Path, options: Options) ->
         produce(producer, events, rate)
 
 
+class SimulatedFailure(Exception):
+    """The handler failed, as --fail demands."""
+
+
+class Worker(Consumer):
+    """Sleeps, and fails now and then; writes down what it does before and after."""
+
+    queue = QUEUE
+    name = CONSUMER
+    key = "extra1"
+    part_size = PART_SIZE
+    max_retries = MAX_RETRIES
+    backoff = (0.1, 3600.0)  # seconds
+
+    def __init__(self, log: LineLog, options: Options) -> None:
+        """Connect to nothing yet; PGQPY_DSN names the database."""
+        super().__init__(
+            shared=options.shared,
+            lanes=options.lanes,
+            on_error="park" if options.park else "retry",
+            concurrency=options.concurrency,
+            filter={"type": options.types} if options.types else None,
+        )
+        self._log = log
+        self._options = options
+
+    def process_event(self, event: Event) -> None:
+        """Handle an event. What it does depends on the seed, the event and its retry only."""
+        data = event.json()
+        self._log.write(
+            "begin",
+            event=event.id,
+            retry=event.retry,
+            number=data["number"],
+            key=data["key"],
+            type=event.type,
+        )
+        rng = random.Random(f"{self._options.seed} event {event.id} {event.retry}")
+        time.sleep(rng.uniform(*self._options.work))
+        failed = rng.random() < self._options.fail
+        self._log.write("end", event=event.id, ok=not failed)
+        if failed:
+            raise SimulatedFailure
+
+
+class LostSession(logging.Handler):
+    """Writes down when the worker loses its session: its unfinished events come again."""
+
+    def __init__(self, worker: Worker, log: LineLog) -> None:
+        """Watch the warnings that a consumer logs about itself."""
+        super().__init__(logging.WARNING)
+        self._worker = worker
+        self._log = log
+
+    def emit(self, _record: logging.LogRecord) -> None:
+        """Ask the worker whether it has a session."""
+        if self._worker.outage() is not None:
+            self._log.write("lost")
+
+
+def run_worker(path: Path, options: Options, run: int) -> None:
+    """Run a worker until SIGTERM."""
+    log = LineLog(path, run=run)
+    worker = Worker(log, options)
+    logging.basicConfig(level=logging.INFO)
+    logging.getLogger("pgqpy.consumers").addHandler(LostSession(worker, log))
+    worker.run()
+
+
 if __name__ == "__main__":
-    _, at, count, speed, file, options = sys.argv
-    main(int(at), int(count), float(speed), Path(file), Options.from_json(options))
+    _, kind, file, options, *numbers = sys.argv
+    where = (Path(file), Options.from_json(options))
+    if kind == "worker":
+        run_worker(*where, int(numbers[0]))
+    else:
+        run_producer(*where, int(numbers[0]), int(numbers[1]), float(numbers[2]))
