@@ -12,7 +12,7 @@ import structlog
 
 from pgqpy.log_format import LEVELS, renderers
 from pgqpy.texts import printable
-from pgqpy.ticker.maintenance import sqlstate
+from pgqpy.ticker.duties import sqlstate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from pgqpy.records import StalledInfo
-    from pgqpy.ticker.cron import Fired
-    from pgqpy.ticker.maintenance import Maintained, Moved
+    from pgqpy.ticker.duties import Fired, Maintained, Moved
     from pgqpy.ticker.metrics import TickerMetrics
     from pgqpy.ticker.settings import TickerSettings
     from pgqpy.ticker.tick import Ticked

@@ -19,11 +19,10 @@ from tenacity import (
 
 from pgqpy import locks
 from pgqpy.errors import PgqError
-from pgqpy.ticker.last_ticks import LastTicks
 from pgqpy.ticker.logs import brief, remedy
 from pgqpy.ticker.session import REFUSED, check_database
 from pgqpy.ticker.statements import QUEUES, Statements
-from pgqpy.ticker.tick import NOTHING, DueTicks, Ticked, TickState, tick
+from pgqpy.ticker.tick import NOTHING, DueTicks, LastTicks, Ticked, TickState, tick
 
 if TYPE_CHECKING:
     from pgqpy import Client

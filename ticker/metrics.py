@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pgqpy import Client
     from pgqpy.records import CronEntry, QueueMetrics
-    from pgqpy.ticker.health import Health
+    from pgqpy.ticker.web import Health
 
     # The values of one metric of GAUGES, by its labels after the database.
     Reading = Mapping[str, Mapping[tuple[str, ...], float]]

@@ -11,7 +11,7 @@ import psycopg
 
 from pgqpy import calls
 from pgqpy.errors import PgqError
-from pgqpy.ticker.maintenance import FULL, Moved, retry, warnings_by_queue
+from pgqpy.ticker.duties import FULL, Moved, retry, warnings_by_queue
 from pgqpy.ticker.periodic import Duty
 from pgqpy.ticker.statements import Statements
 from pgqpy.ticker.tick import Backoff

@@ -18,8 +18,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from pgqpy import Client, calls
-from pgqpy.ticker.cron import CRON_PERIOD, Cron
-from pgqpy.ticker.maintenance import VacuumWarning, maint
+from pgqpy.ticker.duties import CRON_PERIOD, Cron, VacuumWarning, maint
 from pgqpy.ticker.metrics import NOTIFY_QUEUE, TICKER_LAG, SizesReader, read_gauges
 
 if TYPE_CHECKING:

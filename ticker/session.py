@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
     from pgqpy import Client
-    from pgqpy.ticker.health import Health
     from pgqpy.ticker.logs import Report
     from pgqpy.ticker.settings import TickerSettings
+    from pgqpy.ticker.web import Health
 
 
 @dataclass(slots=True)

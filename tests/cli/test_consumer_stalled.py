@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 import pgqpy
 from pgqpy import calls
+from pgqpy.ticker.duties import maint
 from pgqpy.ticker.logs import Report
-from pgqpy.ticker.maintenance import maint
 from pgqpy.ticker.metrics import (
     DETACHED,
     HELD_BYTES,

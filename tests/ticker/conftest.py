@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pgqpy.ticker import last_ticks, session
+from pgqpy.ticker import session, tick
 from pgqpy.ticker.loop import TICK_SETTINGS
 from pgqpy.ticker.statements import Statements
 from tests.ticker.harness import NAMES, Daemon, DaemonProcess
@@ -60,8 +60,8 @@ def statements(tick_client: pgqpy.Client) -> Statements:
 @pytest.fixture
 def queues(client: pgqpy.Client, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Fourteen queues in ranges of three; no poll includes all queues."""
-    monkeypatch.setattr(last_ticks, "RANGE_SIZE", 3)
-    monkeypatch.setattr(last_ticks, "FEW_QUEUES", 2)
+    monkeypatch.setattr(tick, "RANGE_SIZE", 3)
+    monkeypatch.setattr(tick, "FEW_QUEUES", 2)
     for name in NAMES:
         client.create_queue(name)
     return NAMES

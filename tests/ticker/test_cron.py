@@ -12,11 +12,9 @@ import pytest
 
 from pgqpy import InvalidArgument, calls
 from pgqpy.schedule import schedule
-from pgqpy.ticker import cron, logs
-from pgqpy.ticker.cron import Cron
-from pgqpy.ticker.health import Health
+from pgqpy.ticker import duties, logs
+from pgqpy.ticker.duties import Cron, sqlstate
 from pgqpy.ticker.logs import Report
-from pgqpy.ticker.maintenance import sqlstate
 from pgqpy.ticker.metrics import (
     CRON_LATE,
     TickerMetrics,
@@ -25,6 +23,7 @@ from pgqpy.ticker.metrics import (
 from pgqpy.ticker.periodic import duties_of
 from pgqpy.ticker.session import Database, Sessions
 from pgqpy.ticker.settings import TickerSettings
+from pgqpy.ticker.web import Health
 from tests.support.gates import shut_gate
 from tests.support.waiting import eventually
 
@@ -80,7 +79,7 @@ def test_all_missed_times_give_events_in_order(client, queue, monkeypatch):
     found = times(client)
     assert found == [start + n * MINUTE for n in range(len(found))]
     assert found[-1] >= minutes_ago(1)
-    monkeypatch.setattr(cron, "MOST", 3)
+    monkeypatch.setattr(duties, "MOST", 3)
     add(client, "all", start, missed="all")
     Cron().fire(client)
     assert len(times(client)) == len(found) + 3, "the last ones, up to a bound"
@@ -165,7 +164,7 @@ def test_duty_looks_at_the_entries_only_when_something_may_be_due(client, queue,
     duty.fire(client)
     add(client, "report", minutes_ago(1))
     assert duty.fire(client).events == []
-    monkeypatch.setattr(cron, "POLL_PERIOD", 0.0)
+    monkeypatch.setattr(duties, "POLL_PERIOD", 0.0)
     assert Cron().fire(client).events != []
 
 
@@ -219,7 +218,7 @@ def test_standby_fires_after_the_daemon_was_killed(client, queue, dsn, start_pro
 
 FIRE = """
 import sys, pgqpy
-from pgqpy.ticker.cron import Cron
+from pgqpy.ticker.duties import Cron
 with pgqpy.connect(sys.argv[1]) as client:
     print("ready")
     while True:

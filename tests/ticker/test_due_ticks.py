@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgqpy.ticker import tick
-from pgqpy.ticker.last_ticks import LastTicks
-from pgqpy.ticker.tick import NOTHING, DueTicks
+from pgqpy.ticker.tick import NOTHING, DueTicks, LastTicks
 from tests.ticker.harness import NAMES
 
 LATER = 1e6  # seconds: every back-off is over

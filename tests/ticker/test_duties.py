@@ -13,10 +13,8 @@ from psycopg.conninfo import make_conninfo
 import pgqpy
 from pgqpy import calls
 from pgqpy.ticker import logs
-from pgqpy.ticker.health import Health
-from pgqpy.ticker.last_ticks import LastTicks
+from pgqpy.ticker.duties import Maintained, maint, retry, sqlstate
 from pgqpy.ticker.logs import Report
-from pgqpy.ticker.maintenance import Maintained, maint, retry, sqlstate
 from pgqpy.ticker.metrics import (
     CONSUMER_LAG,
     NEW_EVENTS,
@@ -28,7 +26,8 @@ from pgqpy.ticker.mover import Mover
 from pgqpy.ticker.periodic import duties_of
 from pgqpy.ticker.session import Database, Sessions
 from pgqpy.ticker.settings import TickerSettings
-from pgqpy.ticker.tick import DueTicks, Failure, Ticked
+from pgqpy.ticker.tick import DueTicks, Failure, LastTicks, Ticked
+from pgqpy.ticker.web import Health
 from tests.support.waiting import eventually
 
 

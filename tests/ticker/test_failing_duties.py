@@ -5,11 +5,11 @@ from __future__ import annotations
 from threading import Event
 
 from pgqpy.errors import ConnectionFailed
-from pgqpy.ticker import last_ticks, logs, periodic, session
-from pgqpy.ticker.health import Health
+from pgqpy.ticker import logs, periodic, session, tick
 from pgqpy.ticker.logs import Report
 from pgqpy.ticker.metrics import TickerMetrics
 from pgqpy.ticker.settings import TickerSettings
+from pgqpy.ticker.web import Health
 from tests.support.waiting import eventually
 
 
@@ -45,7 +45,7 @@ FAILS_FOR_THE_LAST = """
 def test_due_queues_of_which_a_part_cannot_be_read_count_as_a_failing_duty(
     start, dsn, client, connection, queue, monkeypatch
 ):
-    monkeypatch.setattr(last_ticks, "RANGE_SIZE", 1)
+    monkeypatch.setattr(tick, "RANGE_SIZE", 1)
     client.create_queue("other")
     connection.execute("alter function pgq.ticker_due rename to hidden")
     connection.execute(FAILS_FOR_THE_LAST)

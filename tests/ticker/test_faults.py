@@ -230,7 +230,7 @@ def test_database_that_is_down_at_the_start_is_served_when_it_comes_up(start, ow
 
 
 def test_duty_that_does_not_end_is_logged(dsn, client, connection, connect, queue, monkeypatch):
-    monkeypatch.setattr("pgqpy.ticker.health.SLOW_DUTY", 0.05)
+    monkeypatch.setattr("pgqpy.ticker.web.SLOW_DUTY", 0.05)
     settings = TickerSettings(dsn=dsn, maint_period=0.1, log_format="json")
     with shut_gate(connect()) as gate, structlog.testing.capture_logs() as said:
         connection.execute(

@@ -6,12 +6,12 @@ from threading import Event
 
 from pgqpy import calls
 from pgqpy.ticker import logs
-from pgqpy.ticker.health import Health
 from pgqpy.ticker.logs import Report
 from pgqpy.ticker.metrics import TickerMetrics
 from pgqpy.ticker.periodic import HISTORY_PERIOD, duties_of
 from pgqpy.ticker.session import Database, Sessions
 from pgqpy.ticker.settings import TickerSettings
+from pgqpy.ticker.web import Health
 from tests.support.waiting import eventually
 
 

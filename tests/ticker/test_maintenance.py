@@ -5,7 +5,7 @@ from __future__ import annotations
 from psycopg.conninfo import make_conninfo
 
 from pgqpy.client import connect_as_tool
-from pgqpy.ticker.maintenance import maint, sqlstate
+from pgqpy.ticker.duties import maint, sqlstate
 
 
 def test_a_table_that_the_server_does_not_vacuum_is_a_failure(dsn, client, connection):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgqpy.ticker.last_ticks import LastTicks
 from pgqpy.ticker.statements import POLL, PULSE, QUEUES, Statements
-from pgqpy.ticker.tick import NOTHING, TickState, tick
+from pgqpy.ticker.tick import NOTHING, LastTicks, TickState, tick
 from tests.ticker.harness import NAMES
 
 POLLS = 20  # more than it takes to go round

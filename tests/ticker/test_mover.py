@@ -17,13 +17,13 @@ from pgqpy import install
 from pgqpy.errors import ConnectionFailed
 from pgqpy.records import DelayedMoves
 from pgqpy.ticker import logs
-from pgqpy.ticker.health import Health
+from pgqpy.ticker.duties import FULL
 from pgqpy.ticker.logs import Report
-from pgqpy.ticker.maintenance import FULL
 from pgqpy.ticker.metrics import TickerMetrics
 from pgqpy.ticker.mover import Mover
 from pgqpy.ticker.session import Database, Sessions, Timing
 from pgqpy.ticker.settings import TickerSettings
+from pgqpy.ticker.web import Health
 from tests.support.crash import kill_server
 from tests.support.waiting import eventually
 

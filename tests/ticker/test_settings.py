@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from pgqpy.client.opening import connect_parameters
 from pgqpy.errors import ConnectionFailed
 from pgqpy.ticker import daemon, logs, session
-from pgqpy.ticker.health import Health, overall
 from pgqpy.ticker.logs import brief
 from pgqpy.ticker.periodic import Duty, Every, Timers
 from pgqpy.ticker.settings import TickerSettings, problems
+from pgqpy.ticker.web import Health, overall
 
 
 def test_database_is_healthy_while_polls_succeed():

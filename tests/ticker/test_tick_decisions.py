@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from pgqpy.ticker.last_ticks import FEW_QUEUES, LastTicks
 from pgqpy.ticker.loop import next_poll_interval
 from pgqpy.ticker.settings import TickerSettings
 from pgqpy.ticker.tick import (
     BUSY_RANGES,
+    FEW_QUEUES,
     HOT_FOR,
     HOT_QUEUES,
     NO_SNAPSHOT,
     RANGES,
     Backoff,
+    LastTicks,
     TickState,
 )
 
@@ -68,14 +69,14 @@ def test_many_queues_are_no_longer_polled_together():
 
 
 def test_ranges_cover_every_id_once(monkeypatch):
-    monkeypatch.setattr("pgqpy.ticker.last_ticks.RANGE_SIZE", 2)
+    monkeypatch.setattr("pgqpy.ticker.tick.RANGE_SIZE", 2)
     last_ticks = LastTicks([3, 4, 8, 9, 10])
     ranges = [(int(first), int(last)) for first, last in last_ticks.bounds()]
     assert ranges == [(-(2**31), 7), (8, 9), (10, 2**31 - 1)]
 
 
 def test_a_round_includes_every_range_once(monkeypatch):
-    monkeypatch.setattr("pgqpy.ticker.last_ticks.RANGE_SIZE", 2)
+    monkeypatch.setattr("pgqpy.ticker.tick.RANGE_SIZE", 2)
     last_ticks = LastTicks([1, 2, 3, 4, 5])
     for number in range(1, 6):
         last_ticks.put(number, b"0", None)
@@ -84,7 +85,7 @@ def test_a_round_includes_every_range_once(monkeypatch):
 
 
 def test_a_range_that_has_grown_is_divided(monkeypatch):
-    monkeypatch.setattr("pgqpy.ticker.last_ticks.RANGE_SIZE", 2)
+    monkeypatch.setattr("pgqpy.ticker.tick.RANGE_SIZE", 2)
     last_ticks = LastTicks()
     for number in (5, 3, 1, 2, 4):
         last_ticks.put(number, b"0", None)
