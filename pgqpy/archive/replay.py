@@ -9,8 +9,7 @@ import pyarrow as pa
 from pgqpy import calls, tick_ranges
 from pgqpy.archive.errors import ReplayRefused
 from pgqpy.archive.files import read_info
-from pgqpy.archive.read import ArchiveSelection, choose_files, read_groups
-from pgqpy.archive.seam import join_archive
+from pgqpy.archive.read import ArchiveSelection, choose_files, join_archive, read_groups
 from pgqpy.calls.replay import ArchivedEvents, ReplayPosition
 
 if TYPE_CHECKING:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.archive.files import ArchiveFile, Identity, find_archive, list_files
+from pgqpy.archive.files import ArchiveFile, Identity, find_archive, list_files, verify
 from pgqpy.archive.read import ALL, ArchiveSelection, read_events
 from pgqpy.archive.run import ArchiveOptions, run_archive
 from pgqpy.archive.store import Store
-from pgqpy.archive.verify import verify
 
 if TYPE_CHECKING:
     import pgqpy

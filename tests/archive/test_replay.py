@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from pgqpy import calls
-from pgqpy.archive import replay, spool
+from pgqpy.archive import files, replay
 from pgqpy.cli.app import app
 from pgqpy.cli.archive import SECRET
 from tests.archive.test_peek import rotate
@@ -76,8 +76,8 @@ def take(shop: Shop, consumer: str = "billing") -> list[str | None]:
 @pytest.fixture
 def billed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Shop:
     """Events 1 to 6 in files of three, with row groups of two, that billing has had."""
-    monkeypatch.setattr(spool, "GROUP_ROWS", 2)
-    monkeypatch.setattr("pgqpy.archive.spool.LIST_ROWS", 1)
+    monkeypatch.setattr(files, "GROUP_ROWS", 2)
+    monkeypatch.setattr("pgqpy.archive.files.LIST_ROWS", 1)
     shop.client.register_consumer("orders", "billing")
     shop.insert("1", "2", "3")
     shop.insert("4", "5", "6")

@@ -12,11 +12,10 @@ from psycopg.errors import InsufficientPrivilege
 
 import pgqpy
 from pgqpy.archive import ArchiveMismatch
-from pgqpy.archive.consumer import ArchiveConsumer
 from pgqpy.archive.errors import StoreFailed
 from pgqpy.archive.files import find_archive, read_info
 from pgqpy.archive.read import read_events
-from pgqpy.archive.run import ArchiveOptions, run_archive
+from pgqpy.archive.run import ArchiveConsumer, ArchiveOptions, run_archive
 from pgqpy.archive.store import Store
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 from pgqpy import calls
 from pgqpy.archive import ArchiveDamaged
 from pgqpy.archive.errors import StoreFailed
+from pgqpy.archive.files import describe_unfinished, verify
 from pgqpy.archive.read import read_events
 from pgqpy.archive.store import Store
-from pgqpy.archive.verify import describe_unfinished, verify
 
 if TYPE_CHECKING:
     from tests.archive.shop import Shop

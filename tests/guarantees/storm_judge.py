@@ -8,10 +8,9 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.archive.files import list_files
+from pgqpy.archive.files import list_files, verify
 from pgqpy.archive.read import read_events
 from pgqpy.archive.store import Store
-from pgqpy.archive.verify import verify
 from tests.guarantees.history import Findings, Transaction, check_events, check_order
 from tests.guarantees.history_workers import check_workers
 from tests.guarantees.storm_load import always_fails
