@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 Setting = str | int | bool | timedelta | None
 """A queue's setting: SQL text, or the Python value that says the same."""
 
+QUEUE_SETTINGS = (
+    *("rotation_period", "retention", "ticker_max_count", "ticker_max_lag", "ticker_idle_period"),
+    *("ticker_paused", "external_ticker", "disable_insert", "per_tx_limit", "ntables"),
+    "extra_maint",
+)
+
 
 def create_queue(queue: str) -> Call[int]:
     """Create a queue: 1 created, 0 was there."""

@@ -9,6 +9,7 @@ import shlex
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from pgqpy.calls.admin import QUEUE_SETTINGS
 from pgqpy.cli import queries as lookups
 from pgqpy.cli.options import Target
 from pgqpy.client import connect_as_tool
@@ -22,20 +23,6 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT = 2  # seconds, libpq's minimum
 STATEMENT_TIMEOUT = 2000  # milliseconds
-
-SETTINGS = (
-    "ticker_max_count",
-    "ticker_max_lag",
-    "ticker_idle_period",
-    "ticker_paused",
-    "external_ticker",
-    "rotation_period",
-    "retention",
-    "disable_insert",
-    "per_tx_limit",
-    "ntables",
-    "extra_maint",
-)
 
 REGISTRATION = (  # of consumer set
     "mode",
@@ -77,7 +64,7 @@ def cron_entries(ctx: click.Context, _param: click.Parameter, incomplete: str) -
 
 def settings(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a queue's setting."""
-    return _matches(incomplete, (f"{name}=" for name in SETTINGS))
+    return _matches(incomplete, (f"{name}=" for name in QUEUE_SETTINGS))
 
 
 def registration(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgqpy.calls.admin import QUEUE_SETTINGS
 from pgqpy.cli import complete, queries
 from pgqpy.cli.options import Noun, Target, connected, json_option, on_terminal, split_settings
 from pgqpy.cli.output import say, show_row, show_rows
@@ -168,7 +169,7 @@ def _split(settings: tuple[str, ...]) -> list[tuple[str, str]]:
     """Split the settings; refuse an empty value of one that always has a value."""
     pairs = split_settings(settings, "ticker_max_lag='1 s'")
     for name, value in pairs:
-        if not value and name in complete.SETTINGS and name not in EMPTY_IS_NONE:
+        if not value and name in QUEUE_SETTINGS and name not in EMPTY_IS_NONE:
             what = f"the setting {name} is empty: write {name}=VALUE"
             raise click.UsageError(f"{what}; only {', '.join(EMPTY_IS_NONE)} may be empty: none")
     return pairs

@@ -20,11 +20,10 @@ from starlette.staticfiles import StaticFiles
 
 from pgqpy.dashboard.access import PasswordAccess
 from pgqpy.dashboard.changes import Changes
-from pgqpy.dashboard.database import Database
 from pgqpy.dashboard.guard import Guard, route_path
 from pgqpy.dashboard.live import Feed
 from pgqpy.dashboard.login import LoginPages
-from pgqpy.dashboard.page import View
+from pgqpy.dashboard.page import Database, View
 from pgqpy.dashboard.pages import PAGES
 from pgqpy.dashboard.render import Renderer
 from pgqpy.dashboard.sessions import Sessions

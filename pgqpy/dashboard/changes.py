@@ -15,7 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
 from pgqpy import calls
-from pgqpy.dashboard.database import Database, allowed_functions
+from pgqpy.calls.admin import QUEUE_SETTINGS
+from pgqpy.dashboard.page import Database, allowed_functions
 from pgqpy.dashboard.render import linker
 from pgqpy.errors import InvalidArgument
 from pgqpy.texts import describe
@@ -28,21 +29,13 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from pgqpy import Client
-    from pgqpy.dashboard.database import Asked
     from pgqpy.dashboard.guard import Asker
+    from pgqpy.dashboard.page import Asked
 
     Form = Mapping[str, str]
 
-SETTINGS = (
-    "rotation_period",
-    "retention",
-    "ticker_max_count",
-    "ticker_max_lag",
-    "ticker_idle_period",
-    "ticker_paused",
-    "disable_insert",
-    "per_tx_limit",
-)
+NOT_HERE = ("external_ticker", "ntables", "extra_maint")  # settings for the command line
+SETTINGS = tuple(name for name in QUEUE_SETTINGS if name not in NOT_HERE)
 
 MOST_DIGITS = 19  # of an id, which has 64 bits
 
@@ -159,10 +152,10 @@ ACTIONS: Mapping[str, Action] = {
     "set-queue": Action("set_queue_config", _set_queue, ("setting", "value"), "/queue"),
     "retry-parked": Action("retry_parked", _retry_parked, (), "/consumer"),
     "seek": Action("seek_consumer", _seek, ("tick", "discard"), "/consumer"),
-    "revive-event": _dead_event("revive_dead_events", "revived"),
+    "retry-event": _dead_event("revive_dead_events", "retried"),
     "delete-event": _dead_event("delete_dead_events", "deleted"),
 }
-DEAD = {"revive-dead": "revive_dead_events", "delete-dead": "delete_dead_events"}
+DEAD = {"retry-dead": "revive_dead_events", "delete-dead": "delete_dead_events"}
 FUNCTIONS: tuple[str, ...] = (
     *(action.function for action in ACTIONS.values()),
     *DEAD.values(),
@@ -196,7 +189,7 @@ class Job:
     @property
     def verb(self) -> str:
         """What happened to the events."""
-        return "revived" if self.function.startswith("revive") else "deleted"
+        return "retried" if self.function.startswith("revive") else "deleted"
 
 
 class Jobs:

@@ -9,8 +9,8 @@ import pytest
 from click.shell_completion import BashComplete
 
 import pgqpy
+from pgqpy.calls.admin import QUEUE_SETTINGS
 from pgqpy.cli.app import app
-from pgqpy.cli.complete import SETTINGS
 from tests.cli.support import Connection
 
 Complete = Callable[..., list[str]]
@@ -92,4 +92,4 @@ def test_every_setting_of_a_queue_is_completed(connection: Connection) -> None:
     ).fetchone() or ("",)
     known = re.search(r"v_known constant text\[\] := array\[([^\]]+)\]", source)
     assert known
-    assert sorted(SETTINGS) == sorted(re.findall(r"'(\w+)'", known[1]))
+    assert sorted(QUEUE_SETTINGS) == sorted(re.findall(r"'(\w+)'", known[1]))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 import pgqpy
-from pgqpy.cli.complete import SETTINGS
+from pgqpy.calls.admin import QUEUE_SETTINGS
 from tests.cli.support import Run, RunJson, failed_with
 
 
@@ -85,7 +85,7 @@ def test_drop_without_consumers_does_not_ask(run: Run, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("command", ["create orders --set", "set orders"])
 def test_only_a_setting_that_may_be_none_may_be_empty(run: Run, command: str) -> None:
-    for name in SETTINGS:
+    for name in QUEUE_SETTINGS:
         if command.startswith("set"):
             run("queue", "create", "orders")
         result = run("queue", *command.split(), f"{name}=")

@@ -216,7 +216,7 @@ def test_an_operator_deletes_the_dead_events(
     (tmp_path / "logins").write_text(make_entry("anna", "operator", SECRET))
     page = open_page(serve(dsn, "--password-file", str(tmp_path / "logins")) + PAGES["dead"])
     enter(page)
-    page.get_by_text("Revive or delete all dead events of this consumer").click()
+    page.get_by_text("Retry or delete all dead events of this consumer").click()
     page.get_by_role("button", name="Delete them for good").click()
     page.wait_for_url("**/changes")
     page.get_by_text("deleted 1 dead event(s)").wait_for()
@@ -225,7 +225,7 @@ def test_an_operator_deletes_the_dead_events(
     page.get_by_role("button", name="Resume").wait_for()
 
 
-def test_one_dead_event_is_revived_without_javascript(
+def test_one_dead_event_is_retried_without_javascript(
     open_page: Open, serve: Callable[..., str], dsn: str, tmp_path: Path
 ) -> None:
     fill(dsn)
@@ -236,10 +236,10 @@ def test_one_dead_event_is_revived_without_javascript(
     page = open_page(url + PAGES["dead"], java_script_enabled=False)
     enter(page)
     page.locator("summary", has_text=str(dead.ev_id)).click()
-    page.get_by_role("button", name="Revive this event").click()
+    page.get_by_role("button", name="Retry this event").click()
     page.get_by_text("There is none").wait_for()
     page.goto(url + "/changes")
-    page.get_by_text(f"revived event {dead.ev_id}").wait_for()
+    page.get_by_text(f"retried event {dead.ev_id}").wait_for()
 
 
 def test_an_operator_moves_a_consumer_without_javascript(

@@ -12,10 +12,11 @@ from starlette.testclient import TestClient
 
 import pgqpy
 from pgqpy import calls
-from pgqpy.dashboard import changes, database, live
+from pgqpy.dashboard import changes, live
 from pgqpy.dashboard.access import HeaderAccess, LoopbackAccess, PasswordAccess
 from pgqpy.dashboard.app import Dashboard, Options
 from pgqpy.dashboard.changes import ACTIONS, DEAD
+from pgqpy.dashboard.page import SETTINGS
 from tests.dashboard.conftest import HOME, HOST, Operator, Site, log_in, outcomes, post, token
 from tests.support.waiting import eventually
 
@@ -206,11 +207,11 @@ def test_all_matching_dead_events_are_changed_in_the_background(
     kill(orders, 3, "order.paid")
     browser = operator()
     page = browser.get("/dead?queue=orders&consumer=billing&type=order.new")
-    assert "Revive or delete all dead events of this type" in page.text
+    assert "Retry or delete all dead events of this type" in page.text
     assert post(browser, action, **PLACE, type="order.new").headers["location"] == "/changes"
     eventually(lambda: outcomes(orders)[0][2])
     assert dead(orders) == 3
-    verb = "revived" if action == "revive-dead" else "deleted"
+    verb = "retried" if action == "retry-dead" else "deleted"
     assert outcomes(orders) == [("anna", action, f"{verb} 250 dead event(s)")]
 
 
@@ -236,13 +237,13 @@ def test_a_job_is_one_at_a_time_and_can_be_stopped(
 ) -> None:
     monkeypatch.setattr(changes, "EVENTS", 10)
     for timeout in ("lock_timeout", "statement_timeout"):
-        monkeypatch.setitem(database.SETTINGS, timeout, "60s")
+        monkeypatch.setitem(SETTINGS, timeout, "60s")
     kill(orders, 50)
     browser = operator()
     with connection.transaction():  # the job waits for this lock
         connection.execute("lock table pgq.dead_event in share mode")
         post(browser, "delete-dead", **PLACE)
-        assert post(browser, "revive-dead", **PLACE).status_code == 400
+        assert post(browser, "retry-dead", **PLACE).status_code == 400
         assert "Running" in browser.get("/changes").text
         post(browser, "stop-dead")
     eventually(lambda: outcomes(orders) and outcomes(orders)[0][2])
@@ -257,7 +258,7 @@ def test_of_two_clicks_at_the_same_time_one_is_refused_and_not_noted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for timeout in ("lock_timeout", "statement_timeout"):
-        monkeypatch.setitem(database.SETTINGS, timeout, "60s")
+        monkeypatch.setitem(SETTINGS, timeout, "60s")
     kill(orders, 3)
     browser = operator()
     with ThreadPoolExecutor() as background:

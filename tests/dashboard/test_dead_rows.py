@@ -1,4 +1,4 @@
-"""Reviving and deleting one dead event, from its row."""
+"""Retrying and deleting one dead event, from its row."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def row(page: str, event: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("action", "verb", "retried"), [("revive-event", "revived", 1), ("delete-event", "deleted", 0)]
+    ("action", "verb", "retried"), [("retry-event", "retried", 1), ("delete-event", "deleted", 0)]
 )
 def test_one_event_is_changed_and_the_others_stay(
     operator: Operator,
@@ -81,7 +81,7 @@ def test_an_event_that_is_not_dead_any_more_is_told(
 ) -> None:
     client.delete_dead_events("orders", "billing", [dead[0]])
     browser = operator()
-    answer = post(browser, "revive-event", **PLACE, event=str(dead[0]))
+    answer = post(browser, "retry-event", **PLACE, event=str(dead[0]))
     assert answer.status_code == 400
     assert f"event {dead[0]} is not dead any more" in answer.text
     assert "The change failed" in answer.text
@@ -97,9 +97,9 @@ def test_an_event_needs_an_id(operator: Operator, client: pgqpy.Client, dead: li
 
 @pytest.mark.usefixtures("dead")
 def test_who_may_not_change_it_is_shown_no_button(site: Site, operator: Operator) -> None:
-    assert "Revive this event" in operator().get(PAGE).text
+    assert "Retry this event" in operator().get(PAGE).text
     for browser in (site(), operator(read_only=True)):
         page = browser.get(PAGE).text
         assert '<details class="event">' in page
-        assert "Revive this event" not in page
+        assert "Retry this event" not in page
         assert "Delete it for good" not in page

@@ -11,7 +11,7 @@ import pytest
 
 import pgqpy
 from pgqpy import calls
-from pgqpy.dashboard.database import Database
+from pgqpy.dashboard.page import Database
 from pgqpy.dashboard.pages import queue as queue_pages
 from pgqpy.dashboard.render import linker
 from tests.dashboard.conftest import Site, checked

@@ -10,7 +10,7 @@ import pytest
 
 import pgqpy
 from pgqpy import calls
-from pgqpy.dashboard import database
+from pgqpy.dashboard.page import SETTINGS
 from pgqpy.dashboard.render import linker
 from tests.dashboard.conftest import Operator, Site, fields_of, outcomes, post
 
@@ -152,8 +152,8 @@ def test_a_transaction_that_is_at_work_is_told(
     connection: psycopg.Connection[Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(database.SETTINGS, "lock_timeout", "100ms")
-    monkeypatch.setitem(database.SETTINGS, "statement_timeout", "60s")
+    monkeypatch.setitem(SETTINGS, "lock_timeout", "100ms")
+    monkeypatch.setitem(SETTINGS, "statement_timeout", "60s")
     browser = operator()
     form = fields(ask(browser, to="end").text)
     with connection.transaction():

@@ -12,7 +12,7 @@ from pgqpy import calls
 from pgqpy.calls.bulk import Piece
 from pgqpy.client._async.base import AsyncBase
 from pgqpy.client._async.runner import close, inner_transaction
-from pgqpy.client._iterables import in_lists_async
+from pgqpy.client._rows import in_lists_async
 from pgqpy.client.opening import check_encoding
 from pgqpy.sqlstates import translated
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pgqpy.calls import Call, Interval, Payload
     from pgqpy.client._async.runner import CallOrigin
-    from pgqpy.client._iterables import AsyncEvents
+    from pgqpy.client._rows import AsyncEvents
     from pgqpy.records import Cancellation, DelayedEvent, InsertedOnce
 
 
