@@ -15,9 +15,8 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from pgqpy import calls
 from pgqpy.client import connect_as_tool
-from pgqpy.errors import ConnectionFailed, InvalidArgument, SchemaMissing
+from pgqpy.errors import ConnectionFailed, InvalidArgument
 from pgqpy.settings import default_dsn
 
 if TYPE_CHECKING:
@@ -57,7 +56,6 @@ logger = logging.getLogger("pgqpy.spark")
 
 RETRY_TIMEOUT = 30.0  # seconds; time for a server to restart
 FIRST_DELAY, MAX_DELAY = 0.1, 2.0  # seconds
-SCHEMA_VERSION = 1  # the first with all functions that this package calls
 
 
 def connect(database: Database, label: str) -> Client:
@@ -71,17 +69,6 @@ def connect(database: Database, label: str) -> Client:
 def connect_with_retries(database: Database, label: str) -> Client:
     """Connect like `connect`, and wait for a server that restarts."""
     return with_retries(lambda: connect(database, label))
-
-
-def connect_planner(database: Database, label: str) -> Client:
-    """Connect from the driver to plan a read, and check the schema."""
-    client = connect(database, label)
-    try:
-        check_schema(client)
-    except BaseException:
-        client.close()
-        raise
-    return client
 
 
 def with_retries(action: Callable[[], T]) -> T:
@@ -129,13 +116,3 @@ def _may_pass(error: BaseException) -> bool:
         return False  # the DSN is not valid
     attempt = cause.pgconn
     return attempt is None or not (attempt.needs_password or attempt.used_password)
-
-
-def check_schema(client: Client) -> None:
-    """Raise SchemaMissing if the schema pgq is too old, or the extension's."""
-    version = client.call(calls.admin.schema_version())
-    if version < SCHEMA_VERSION:
-        raise SchemaMissing(
-            f"the schema pgq in this database is version {version}, Spark needs "
-            f"{SCHEMA_VERSION} or later: run pgqpy schema install"
-        )

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from pgqpy.spark.connections import connect_planner
+from pgqpy.spark.connections import connect
 from pgqpy.spark.options import batch_options, read_options, refuse_overwrite, stream_options
 from pgqpy.spark.sink.writers import BatchWriter, StreamWriter
-from pgqpy.spark.source.batch import BatchReader
 from pgqpy.spark.source.columns import checked_schema, whole_schema
-from pgqpy.spark.source.stream import StreamReader
+from pgqpy.spark.source.stream import BatchReader, StreamReader
 from pgqpy.tick_ranges import find_queue
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class PgqDataSource(DataSource):
         checks.
         """
         options = read_options(self.options)
-        with connect_planner(options.database, options.queue) as client:
+        with connect(options.database, options.queue) as client:
             find_queue(client, options.queue)
         return whole_schema()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgqpy import calls, tick_ranges
 from pgqpy.errors import ConsumerNotFound, InvalidArgument, NotFound
-from pgqpy.spark.connections import Database, connect_planner
+from pgqpy.spark.connections import Database, connect
 from pgqpy.spark.options import Offset
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _log(spark: SparkSession, checkpoint: str, name: str) -> dict[int, str]:
 
 
 def _advance(database: Database, end: Offset) -> int:
-    with connect_planner(database, end.consumer) as client:
+    with connect(database, end.consumer) as client:
         queue = tick_ranges.find_queue_name(client, end.queue_id)
     from pgqpy.spark.source.subscription import DriverConnection  # noqa: PLC0415  # executors import this module and need no consumer
 

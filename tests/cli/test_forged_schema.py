@@ -11,8 +11,8 @@ from click.testing import Result
 import pgqpy
 from pgqpy.consumers import Consumer
 from pgqpy.pipeline.progress import QueueMonitor
-from pgqpy.sandbox.database import Contents, prepared
-from pgqpy.spark.connections import Database, connect_planner
+from pgqpy.sandbox import Contents, prepared
+from pgqpy.spark.connections import Database, connect
 from tests.cli.support import Connection, Run, failed_with
 from tests.support.forged import FORGER, forged_database, trapped
 from tests.support.servers import Server
@@ -86,7 +86,7 @@ class Plain(Consumer):
     "start",
     [
         lambda dsn: Plain(dsn).run(),
-        lambda dsn: connect_planner(Database(dsn), "orders"),
+        lambda dsn: connect(Database(dsn), "orders"),
         lambda dsn: QueueMonitor(dsn, "orders").check(),
         lambda dsn: prepared(dsn, Contents("simulate", "orders"), print).__enter__(),
     ],

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     import pgqpy
-    from pgqpy.spark.source.batch import BatchReader
+    from pgqpy.spark.source.stream import BatchReader
 
 READERS = """
     select count(*) from pg_locks join pg_class on oid = relation and relname ~ '^event_[0-9]'

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 
 from pgqpy.errors import InvalidArgument, QueueNotFound, RangeExpired, SchemaMissing
-from pgqpy.spark.connections import Database, connect_planner
+from pgqpy.spark.data_source import PgqDataSource
 from tests.spark.feed import read
 
 
@@ -104,8 +104,9 @@ def test_types_that_make_no_sense_are_refused(feed):
 
 
 def test_the_real_extension_is_refused(extension_dsn):
-    with pytest.raises(SchemaMissing, match="lacks what Spark needs"):
-        connect_planner(Database(extension_dsn), "orders")
+    source = PgqDataSource({"dsn": extension_dsn, "queue": "orders"})
+    with pytest.raises(SchemaMissing, match="the extension pgq in this database lacks"):
+        source.schema()
 
 
 def test_a_queue_without_ticks_needs_a_ticker(feed, client):

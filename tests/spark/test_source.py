@@ -12,7 +12,6 @@ import pgqpy
 from pgqpy.errors import ConsumerRunning, InvalidArgument, PgqError, SchemaMissing
 from pgqpy.install import install
 from pgqpy.spark import finish, register
-from pgqpy.spark.connections import SCHEMA_VERSION
 from tests.spark.feed import CONSUMER, Feed, as_uri
 from tests.support.waiting import eventually
 
@@ -137,13 +136,9 @@ def test_what_is_wrong_with_a_range_is_said_by_the_action(frame):
         frame(startingTick=99).collect()
 
 
-def test_a_database_without_the_schema_or_with_an_older_one(feed, empty_dsn, client):
+def test_a_database_without_the_schema(feed, empty_dsn):
     with pytest.raises(SchemaMissing, match="run pgqpy schema install"):
         feed.source(dsn=empty_dsn).schema()
-    client.connection.execute("update pgq.installation set version = 0")
-    needs = f"is version 0, Spark needs {SCHEMA_VERSION} or later"
-    with pytest.raises(SchemaMissing, match=needs):
-        feed.source().schema()
 
 
 def test_a_password_is_neither_in_a_plan_nor_in_an_error(spark, own_server, checkpoint, capfd):

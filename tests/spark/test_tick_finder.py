@@ -7,7 +7,7 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgqpy.tick_finder import Snapshot, TickFinder, parse_snapshot
+from pgqpy.tick_ranges import Snapshot, TickFinder, parse_snapshot
 
 
 @st.composite

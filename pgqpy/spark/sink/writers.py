@@ -30,7 +30,7 @@ from pyspark.sql.datasource import (
 from pgqpy import calls
 from pgqpy.calls.produce import table_to_load
 from pgqpy.errors import InvalidEvent, PgqError, QueueRefused, StageLost
-from pgqpy.spark.connections import check_schema, connect, connect_with_retries, with_retries
+from pgqpy.spark.connections import connect, connect_with_retries, with_retries
 from pgqpy.spark.options import sink_options
 from pgqpy.spark.sink.rows import (
     COPY_END,
@@ -91,7 +91,7 @@ def load(
 
     Raises:
         ConnectionFailed: the server cannot be reached.
-        SchemaMissing: the schema pgq is too old, or that of the extension pgq.
+        SchemaMissing: the schema pgq is not there, or that of the extension pgq.
         InvalidEvent, QueueNotFound, QueueRefused: nothing was inserted.
     """
     some = split_batches(batches)
@@ -105,7 +105,6 @@ def load(
     with connection as client, client.transaction():
         stage = None
         if write_id:
-            check_schema(client)  # an older schema would show the events at once
             stage = client.call(calls.produce.open_stage(options.queue, *write_id))
         if stage is not None or not write_id:
             _copy(client, options, column_names(fields(columns, first)), rows)

@@ -20,7 +20,7 @@ from pgqpy.errors import InvalidArgument
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
-    from pgqpy.tick_finder import TickFinder
+    from pgqpy.tick_ranges import TickFinder
 
 TICK_ID = "tick_id"
 TXID = "ev_txid"

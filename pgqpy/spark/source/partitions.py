@@ -17,7 +17,7 @@ from pyspark.sql.datasource import InputPartition
 
 from pgqpy import calls
 from pgqpy.spark.source.columns import TICK_ID, selected_columns
-from pgqpy.tick_finder import TickFinder, parse_snapshot
+from pgqpy.tick_ranges import TickFinder, parse_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

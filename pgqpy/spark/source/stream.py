@@ -1,33 +1,79 @@
-"""The reader of `spark.readStream`: the events between two ticks are a micro-batch."""
+"""Readers of `spark.readStream` and `spark.read`."""
 
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
 
-from pgqpy.spark.connections import connect_planner
+from pgqpy import tick_ranges
+from pgqpy.errors import InvalidArgument
+from pgqpy.spark.connections import connect
 from pgqpy.spark.options import MAX_BIGINT, Offset, parse_offset
-from pgqpy.spark.source.partitions import EventPartition
+from pgqpy.spark.source.partitions import EventPartition, plan_partitions
 from pgqpy.spark.source.read_task import read
+from pgqpy.spark.source.subscription import resolve_bound
 from pgqpy.tick_ranges import Limits, find_queue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
-    from pgqpy.spark.options import ReadOptions
+    from pgqpy.spark.options import Bound, ReadOptions
     from pgqpy.spark.source.subscription import Subscription
+
+
+class BatchReader(DataSourceReader):
+    """Reads a range of ticks.
+
+    Spark plans it once per DataFrame: every action on the DataFrame reads the same ticks.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self.options = options
+        self.schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Resolve the bounds to ticks, and split the range into partitions."""
+        options = self.options
+        connection = connect(options.database, options.queue)
+        with connection as client, tick_ranges.locked_queue(client, options.queue) as queue:
+            loss = options.fail_on_data_loss
+            resolve = partial(resolve_bound, client, queue, fail_on_data_loss=loss)
+            start, end = self._range(resolve)
+            wanted = (options.min_partitions, options.types)
+            return plan_partitions(client, queue, start, end, self.schema, *wanted)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a partition, in an executor."""
+        if not isinstance(partition, EventPartition):
+            return iter(())  # Spark adds a partition where partitions() returned none
+        loss = self.options.fail_on_data_loss
+        return read(self.options.database, partition, self.schema, fail_on_data_loss=loss)
+
+    def _range(self, resolve: Callable[[Bound], int]) -> tuple[int, int]:
+        bounds = [bound for bound in (self.options.start, self.options.end) if bound]
+        start, end = map(resolve, bounds)  # batch_options sets both
+        if start <= end:
+            return start, end
+        names = [bound.option for bound in bounds]
+        raise InvalidArgument(
+            f"{' and '.join(filter(None, names))}: the range would end at tick {end}, before it "
+            f"starts at tick {start}: exchange them",
+            parameter=names[-1],
+        )
+
 
 POLL_INTERVAL = 1.0  # seconds between queries for a new tick while no notification arrives
 
@@ -76,7 +122,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before it knows that offset, so this method uses a connection of its own.
         """
         options = self.options
-        with connect_planner(options.database, options.queue) as client:
+        with connect(options.database, options.queue) as client:
             self._stop_at = find_queue(client, options.queue).last_tick
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name

@@ -15,10 +15,10 @@ from pgqpy.errors import (
     NotFound,
     PgqError,
     QueueNotFound,
+    RangeExpired,
 )
-from pgqpy.spark.connections import check_schema, error_and_delay, retrying
+from pgqpy.spark.connections import error_and_delay, retrying
 from pgqpy.spark.options import Offset
-from pgqpy.spark.source import bounds
 from pgqpy.spark.source.partitions import plan_partitions
 
 if TYPE_CHECKING:
@@ -32,6 +32,100 @@ if TYPE_CHECKING:
     from pgqpy.spark.options import Bound, ReadOptions
     from pgqpy.spark.source.partitions import EventPartition
     from pgqpy.tick_ranges import Limits, Position, Queue
+
+
+logger = logging.getLogger("pgqpy.spark")
+
+
+def resolve_bound(client: Client, queue: Queue, bound: Bound, *, fail_on_data_loss: bool) -> int:
+    """Return the tick for a bound.
+
+    Raises:
+        NotFound: the tick is in the future, or compaction removed it.
+        RangeExpired: rotation removed events after it. Without `fail_on_data_loss`, log a warning
+            and return the earliest tick instead.
+        InvalidArgument: the time is in the future.
+    """
+    if bound.kind == "earliest":
+        return queue.first_tick
+    if bound.kind == "latest":
+        return queue.last_tick
+    if bound.kind == "tick":
+        return retained_tick(
+            client, queue, bound.tick, bound.option, fail_on_data_loss=fail_on_data_loss
+        )
+    return _tick_at_time(client, queue, bound, fail_on_data_loss=fail_on_data_loss)
+
+
+def retained_tick(
+    client: Client, queue: Queue, tick: int, option: str, *, fail_on_data_loss: bool
+) -> int:
+    """Return `tick` if it and all events after it still exist; else as `resolve_bound`."""
+    if tick > queue.last_tick:
+        raise future_tick(queue, tick, option)
+    if tick < queue.low_tick:
+        return _earliest_instead(
+            queue, tick, f"{option}: tick {tick}", fail_on_data_loss=fail_on_data_loss
+        )
+    around = tick_ranges.adjacent_ticks(client, queue, tick)
+    if tick not in around:
+        near = " or ".join(str(each) for each in around if each is not None)
+        raise NotFound(
+            f"{option}: queue {queue.name!r} has no tick {tick}, because compaction keeps one tick "
+            f"per second: name {near}",
+            queue=queue.name,
+            tick_id=tick,
+            sqlstate="PQ005",
+        )
+    return tick
+
+
+def future_tick(queue: Queue, tick: int, option: str) -> NotFound:
+    """Return the error for a tick after the queue's last one."""
+    return NotFound(
+        f"{option}: tick {tick} is in the future, the last tick of queue {queue.name!r} is "
+        f"{queue.last_tick}: name one from {queue.first_tick} to {queue.last_tick}",
+        queue=queue.name,
+        tick_id=tick,
+        sqlstate="PQ005",
+    )
+
+
+def _tick_at_time(client: Client, queue: Queue, bound: Bound, *, fail_on_data_loss: bool) -> int:
+    time = bound.time
+    assert time is not None  # noqa: S101  # a bound of this kind has a time
+    now = client.connection.execute("select %s > now()", [time]).fetchone()
+    if now is not None and now[0]:
+        raise InvalidArgument(
+            f"{bound.option}: {time.isoformat()} is in the future: use a time that has passed",
+            parameter=bound.option,
+        )
+    tick = tick_ranges.tick_at(client, queue, time)
+    if tick is not None:
+        return tick
+    if queue.low_tick == 0:  # nothing was ever rotated away
+        return queue.first_tick
+    what = f"{bound.option}: {time.isoformat()}"
+    return _earliest_instead(queue, None, what, fail_on_data_loss=fail_on_data_loss)
+
+
+def _earliest_instead(queue: Queue, tick: int | None, what: str, *, fail_on_data_loss: bool) -> int:
+    problem = (
+        f"{what} is older than the events that rotation kept in queue {queue.name!r}, "
+        f"ticks {queue.first_tick} to {queue.last_tick}"
+    )
+    if fail_on_data_loss:
+        raise RangeExpired(
+            f'{problem}: start at the earliest tick (startingOffsets "earliest"), or set '
+            "failOnDataLoss to false",
+            queue=queue.name,
+            tick_id=tick,
+            first_tick=queue.first_tick,
+            last_tick=queue.last_tick,
+        )
+    logger.warning("%s: starting at tick %d, as failOnDataLoss is false", problem, queue.first_tick)
+    return queue.first_tick
+
 
 T = TypeVar("T")
 logger = logging.getLogger("pgqpy.spark")
@@ -100,7 +194,6 @@ class DriverConnection:
         if self._session is None:
             session = Session.open(self._database.dsn, f"pgqpy spark {self._consumer}")
             try:
-                check_schema(session.client)
                 self._attach(session.client)
                 self._lock.take(session, Wakeup())
                 session.connection.add_notify_handler(self._on_notification)
@@ -152,7 +245,7 @@ class Subscription:
         """Move the subscription to the start of a new query, and return that offset.
 
         Raises:
-            What `bounds.resolve_bound` raises; ConsumerRunning, also where the start is
+            What `resolve_bound` raises; ConsumerRunning, also where the start is
             `subscription`, and another query may still need the events that it keeps.
         """
         bound = self._options.start
@@ -292,7 +385,7 @@ class Subscription:
 
     def _move_to(self, client: Client, bound: Bound) -> int:
         with tick_ranges.locked_queue(client, self._queue) as queue:
-            tick = bounds.resolve_bound(
+            tick = resolve_bound(
                 client, queue, bound, fail_on_data_loss=self._options.fail_on_data_loss
             )
             client.register_consumer_at(self._queue, self._consumer, tick)
@@ -321,7 +414,7 @@ class Subscription:
 
     def _retained_tick(self, client: Client, queue: Queue, tick: int) -> int:
         loss = self._options.fail_on_data_loss
-        return bounds.retained_tick(client, queue, tick, CHECKPOINT, fail_on_data_loss=loss)
+        return retained_tick(client, queue, tick, CHECKPOINT, fail_on_data_loss=loss)
 
     def _offset(self, client: Client, tick: int) -> Offset:
         assert self._queue_id is not None  # noqa: S101  # every connection has looked it up

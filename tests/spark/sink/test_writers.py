@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pgqpy.errors import ConnectionFailed, SchemaMissing
+from pgqpy.errors import ConnectionFailed
 from pgqpy.spark import connections
 from pgqpy.spark.sink.writers import BatchWriter, TaskMessage
 from tests.spark.sink.epochs import SCHEMA, WAITING, Epoch, batches
@@ -169,15 +169,6 @@ def test_a_task_that_ends_after_its_batch_write_was_aborted_keeps_no_table(
     assert connection.execute(WAITING).fetchone() == (1,)
     connection.execute("select pgq.maint_stages()")
     assert connection.execute(WAITING).fetchone() == (0,)
-    assert stored() == []
-
-
-def test_a_schema_without_such_stages_is_refused_before_anything_is_inserted(
-    epoch, stored, connection
-):
-    connection.execute("update pgq.installation set version = 0")
-    with pytest.raises(SchemaMissing, match="pgqpy schema install"):
-        epoch(1).task("a")
     assert stored() == []
 
 
