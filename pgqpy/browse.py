@@ -82,7 +82,7 @@ def find_first(client: Client, queue: str) -> Cut:
     found = _tick(client, FIRST_TICK, queue)
     if found is None:
         if not client.get_queue_info(queue):
-            raise QueueNotFound(QueueNotFound.words.format(queue=queue), queue=queue)
+            raise QueueNotFound(queue=queue)
         raise DatabaseRestored(f"queue {queue!r} has no tick: pgqpy doctor says more", queue=queue)
     return found
 

@@ -21,6 +21,7 @@ class PgqError(Exception):
     """The queue refused a call. `.sqlstate` tells the reason where a class has several."""
 
     what_to_do: ClassVar[str] = ""
+    words: ClassVar[str] = ""  # the message with the data, if that says more than the docstring
 
     queue: str | None = None
     consumer: str | None = None
@@ -35,10 +36,12 @@ class PgqError(Exception):
     detail: str | None = None
 
     def __init__(self, message: str | None = None, **data: object) -> None:
-        """Take the message (default: the docstring) and the data, which become attributes."""
+        """Take the message (default: `words` or the docstring) and the data, as attributes."""
         if not message:
             first_line = (type(self).__doc__ or "").partition("\n")[0]
             message = first_line.partition(". ")[0].rstrip(".")
+            if self.words and data:
+                message = self.words.format(**data)
             message += f": {self.what_to_do}" if self.what_to_do else ""
         super().__init__(message)
         self.__dict__.update(data)
@@ -58,7 +61,7 @@ class QueueNotFound(NotFound):
     """No queue has this name. Data: `.queue`."""
 
     what_to_do = "create it with create_queue"
-    words: ClassVar[str] = "no queue {queue!r} in this database"  # used by all who raise it
+    words: ClassVar[str] = "no queue {queue!r} in this database"
 
 
 class ConsumerNotFound(NotFound):

@@ -112,8 +112,7 @@ def find_queue(client: Client, name: str) -> Queue:
     client.runner.require_pgqpy("tick_event_sql")
     row = _row(client, QUEUE, (name,))
     if row is None:
-        words = QueueNotFound.words.format(queue=name)
-        raise QueueNotFound(f"{words}: {QueueNotFound.what_to_do}", queue=name)
+        raise QueueNotFound(queue=name)
     if row[4] is None:
         raise QueueNotFound(f"queue {name!r} has no ticks: start pgqpy ticker run", queue=name)
     return Queue(name, *row)

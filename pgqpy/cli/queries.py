@@ -38,7 +38,7 @@ def queue_info(client: Client, name: str) -> QueueInfo:
     """Return the queue; QueueNotFound if there is none."""
     for found in client.get_queue_info(name):
         return found
-    raise QueueNotFound(QueueNotFound.words.format(queue=name), queue=name)
+    raise QueueNotFound(queue=name)
 
 
 def queue_details(client: Client, name: str) -> dict[str, Any]:
@@ -60,9 +60,7 @@ def consumer_info(client: Client, queue: str, name: str) -> ConsumerInfo:
     queue_info(client, queue)
     for found in client.get_consumer_info(queue, name):
         return found
-    raise ConsumerNotFound(
-        ConsumerNotFound.words.format(queue=queue, consumer=name), queue=queue, consumer=name
-    )
+    raise ConsumerNotFound(queue=queue, consumer=name)
 
 
 def consumers(client: Client, queue: str | None = None) -> list[ConsumerInfo]:

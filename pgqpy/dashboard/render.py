@@ -74,7 +74,6 @@ class Renderer:
         values = {
             **self._common,
             "asker": asker,
-            "back": came_from(request),
             "done": None,
             "link": linker(root),
             "layout": layout,
@@ -85,23 +84,6 @@ class Renderer:
             **context,
         }
         return self._environment.get_template(template).render(values)
-
-
-def came_from(request: Request) -> str | None:
-    """Return the path and query of our page that led here; None: of another site, or this page.
-
-    A part of a page has none: several browsers get the same.
-    """
-    root, url = (
-        str(request.scope.get("root_path", "")),
-        split_url(request.headers.get("referer", "")),
-    )
-    path = f"{url.path}?{url.query}" if url.query else url.path
-    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    is_ours = url.netloc == request.headers.get("host") and path.startswith(f"{root}/")
-    is_part = request.url.path.removeprefix(root).startswith("/live/")
-    is_link = path.isprintable() and not path.startswith("//") and "\\" not in path
-    return path if is_ours and is_link and not is_part and path != here else None
 
 
 def linker(root: str) -> Callable[..., str]:

@@ -36,7 +36,7 @@ class QueueMonitor:
     def check(self) -> None:
         """Raise ConnectionFailed or QueueNotFound unless the queue can be reached."""
         if not self._connected().get_queue_info(self._queue):
-            raise QueueNotFound(QueueNotFound.words.format(queue=self._queue), queue=self._queue)
+            raise QueueNotFound(queue=self._queue)
 
     def age(self, tick: int) -> float | None:
         """Return the age of a tick in seconds, the lag of a consumer there; None if unknown."""

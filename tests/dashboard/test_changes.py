@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -121,32 +120,15 @@ def test_the_next_page_shows_once_what_a_change_did(
     assert orders.get_cron_info("report")[0].paused_since is not None
 
 
-REFERERS: dict[str, list[str]] = {  # and where "Back" leads
-    f"{HOME}/cron?page=2&amp;q=%22": ["/cron?page=2&amp;amp;q=%22"],
-    "https://evil.example/cron": [],
-    f"{HOME}.evil.example/cron": [],
-    f"{HOME}//evil.example/cron": [],
-    f"{HOME}/\\evil.example": [],
-    "javascript:alert(1)": [],
-    "http://[": [],
-    "": [],
-}
-
-
-def test_a_form_that_is_refused_or_fails_leads_back_to_its_page(
-    operator: Operator, orders: pgqpy.Client
-) -> None:
+def test_a_form_that_is_refused_or_fails_says_why(operator: Operator, orders: pgqpy.Client) -> None:
     browser = operator()
     old = {"token": "0" * 64, "name": "report"}
     failing = {"token": token(browser.get("/changes").text), "name": "no such entry"}
-    for referer, back in REFERERS.items():
-        for form, said in ((old, "the form is too old"), (failing, "no such entry")):
-            came = {"origin": HOME, "referer": referer}
-            page = browser.post("/change/pause-cron", data=form, headers=came)
-            assert page.status_code >= 400
-            assert said in page.text
-            assert re.findall(r'<a href="([^"]+)">Back', page.text) == back, referer
-            assert "To the overview" in page.text
+    for form, said in ((old, "the form is too old"), (failing, "no such entry")):
+        page = browser.post("/change/pause-cron", data=form, headers={"origin": HOME})
+        assert page.status_code >= 400
+        assert said in page.text
+        assert "To the overview" in page.text
     assert orders.get_cron_info("report")[0].paused_since is None
 
 

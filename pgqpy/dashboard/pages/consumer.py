@@ -26,9 +26,7 @@ def collect_consumer(view: View) -> dict[str, Any]:
     queue, name = view.needed("queue"), view.needed("consumer")
     found = view.snapshot.consumer(queue, name)
     if found is None:
-        raise ConsumerNotFound(
-            ConsumerNotFound.words.format(queue=queue, consumer=name), queue=queue, consumer=name
-        )
+        raise ConsumerNotFound(queue=queue, consumer=name)
     rows = view.snapshot.workers_of(queue, name)
     own = next((each for each in rows if each.worker is None), None)
     workers = [
@@ -85,11 +83,7 @@ def collect_seek(view: View) -> dict[str, Any]:
     position = tick_ranges.find_position(client, queue, consumer)
     info = next(iter(client.get_consumer_info(queue, consumer)), None)
     if position is None or info is None:
-        raise ConsumerNotFound(
-            ConsumerNotFound.words.format(queue=queue, consumer=consumer),
-            queue=queue,
-            consumer=consumer,
-        )
+        raise ConsumerNotFound(queue=queue, consumer=consumer)
     move = None
     if view.text("to") is not None and position.pins is None:
         move = _move(client, queue, info.last_tick, _place(view, queue))

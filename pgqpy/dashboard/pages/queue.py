@@ -50,11 +50,11 @@ def collect_queue(view: View) -> dict[str, Any]:
     name, client = view.needed("queue"), view.client
     queue = view.snapshot.queue(name)
     if queue is None:
-        raise QueueNotFound(QueueNotFound.words.format(queue=name), queue=name)
+        raise QueueNotFound(queue=name)
     with client.connection.cursor(row_factory=dict_row) as cursor:
         settings = cursor.execute(SETTINGS, [name]).fetchone()
     if settings is None:
-        raise QueueNotFound(QueueNotFound.words.format(queue=name), queue=name)
+        raise QueueNotFound(queue=name)
     now = settings.pop("now")
     consumers = sorted(view.snapshot.consumers_of(name), key=_lag, reverse=True)
     tables = client.call(calls.admin.get_rotation_info(name))
@@ -152,7 +152,7 @@ def collect_change(view: View) -> dict[str, Any]:
     """Return the forms to change a queue: not live, so nothing is swapped while one types."""
     name = view.needed("queue")
     if not view.client.get_queue_info(name):
-        raise QueueNotFound(QueueNotFound.words.format(queue=name), queue=name)
+        raise QueueNotFound(queue=name)
     return {"queue": name, "settings": CHANGEABLE}
 
 
