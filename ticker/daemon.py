@@ -16,9 +16,8 @@ from pgqpy.errors import ConnectionFailed
 from pgqpy.texts import printable
 from pgqpy.ticker import logs, session
 from pgqpy.ticker.logs import Report
-from pgqpy.ticker.loop import TickLoop
+from pgqpy.ticker.loop import Mover, TickLoop
 from pgqpy.ticker.metrics import TickerMetrics
-from pgqpy.ticker.mover import Mover
 from pgqpy.ticker.periodic import Timers, duties_of
 from pgqpy.ticker.session import Database
 from pgqpy.ticker.web import CannotListen, Health, Web, overall

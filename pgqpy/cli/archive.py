@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pgqpy import browse, calls, tick_ranges
+from pgqpy import calls, tick_ranges
 from pgqpy.archive import check_packages
 from pgqpy.cli import complete, queries
 from pgqpy.cli.options import (
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pgqpy.archive.files import QueueArchive
     from pgqpy.archive.read import JoinedArchive
     from pgqpy.archive.store import Store
-    from pgqpy.browse import Wanted
     from pgqpy.cli.options import Moment
+    from pgqpy.tick_ranges import Wanted
 
 QUEUES = {
     "queue": "queue",
@@ -339,7 +339,7 @@ def _join(client: Client, queue: str, location: str, wanted: Wanted) -> JoinedAr
 
     store = open_store(location)
     with tick_ranges.locked_queue(client, queue) as found:
-        browse.select_events(client, queue, found.last_tick, found.last_tick, wanted)
+        tick_ranges.select_events(client, queue, found.last_tick, found.last_tick, wanted)
         return join_archive(client, store, found)
 
 
@@ -372,7 +372,7 @@ def _from_queue(
     if joined.is_gap and joined.seam <= start < joined.first_live:
         raise joined.lacks(queue)
     try:
-        return browse.oldest(client, queue, limit, wanted, start)
+        return tick_ranges.oldest(client, queue, limit, wanted, start)
     except RangeExpired as error:
         if start >= joined.first:
             raise

@@ -10,7 +10,6 @@ import click
 from psycopg.errors import LockNotAvailable
 
 from pgqpy import calls
-from pgqpy.browse import measure
 from pgqpy.calls import filters
 from pgqpy.cli import complete, consumer_details, queries
 from pgqpy.cli.consumer_details import policy_as_text
@@ -27,14 +26,15 @@ from pgqpy.cli.options import (
 )
 from pgqpy.cli.output import as_text, say, show_row, show_rows
 from pgqpy.texts import duration
+from pgqpy.tick_ranges import measure
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from pgqpy import Client
-    from pgqpy.browse import Distance
     from pgqpy.cli.options import Moment
     from pgqpy.records import ConsumerInfo
+    from pgqpy.tick_ranges import Distance
 
     Given = dict[str, list[str]]
     Place = Literal["beginning", "end"] | int | Moment

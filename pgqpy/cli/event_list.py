@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import select
-import sys
 import time
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -12,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from psycopg import sql
 
-from pgqpy import browse
-from pgqpy.browse import Wanted, newest, oldest
+from pgqpy import tick_ranges
 from pgqpy.calls import read
 from pgqpy.cli import archive, complete, event_waiting, queries
 from pgqpy.cli.options import (
@@ -29,6 +26,7 @@ from pgqpy.cli.output import as_text, say, show_json_line, show_line, show_rows
 from pgqpy.client.listening import channel
 from pgqpy.consumers.connections import is_loss
 from pgqpy.texts import describe
+from pgqpy.tick_ranges import Wanted, newest, oldest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pgqpy import Client, Event
-    from pgqpy.browse import Cut
+    from pgqpy.tick_ranges import Cut
 
 
 POLL_INTERVAL = 1.0  # seconds; a tick notifies, unless the notification queue is full
@@ -85,18 +83,16 @@ class Following:
                 pass
             for _ in client.connection.notifies(timeout=SHORTEST):
                 pass  # of the ticks meanwhile
-            if _reader_is_gone():
-                raise BrokenPipeError
 
     def _new(self, client: Client) -> Generator[Event, None, None]:
         """Yield the events up to the last tick. They are copied, so no transaction stays open."""
         name = read.cursor_name(self.shown.tick_id)
-        with browse.reading(client):
-            last = browse.find_last(client, self.queue)
+        with tick_ranges.reading(client):
+            last = tick_ranges.find_last(client, self.queue)
             if last.tick_id == self.shown.tick_id:
                 return
             start = self._start(client, last)
-            events, query = browse.select_events(
+            events, query = tick_ranges.select_events(
                 client, self.queue, start, last.tick_id, self.wanted
             )
             declare = sql.SQL(
@@ -117,14 +113,14 @@ class Following:
             self._tell(f"tick {shown} does not exist any more", last)
             self.shown, self.part = last, None
             return last.tick_id
-        left = browse.find_tick(client, self.queue, shown)
+        left = tick_ranges.find_tick(client, self.queue, shown)
         if left is not None and left.tick_id == shown and left != self.shown:
             # As above, with as many ticks since; or repair_queue, whose snapshots are new.
             self._tell(f"tick {shown} is another one than before, events may be missing", left)
             self.shown, self.part = left, None
         if left is not None:
             return left.tick_id
-        first = browse.find_first(client, self.queue)
+        first = tick_ranges.find_first(client, self.queue)
         self._tell(f"events after tick {shown} were rotated away", first)
         return first.tick_id
 
@@ -142,15 +138,6 @@ class Following:
             " and txid_visible_in_snapshot(ev_txid, {}::txid_snapshot))"
         )
         return shown + part.format(event_id, txid, sql.Literal(cut.snapshot))
-
-
-def _reader_is_gone() -> bool:
-    """Say whether the other end of the pipe that is stdout was closed."""
-    with suppress(OSError, ValueError, AttributeError):  # no file; no poll on this system
-        poll = select.poll()
-        poll.register(sys.stdout.fileno(), 0)
-        return any(event & select.POLLERR for _, event in poll.poll(0))
-    return False
 
 
 EVENTS = {"id": "id", "time": "time", "type": "type", "data": "data"}

@@ -11,7 +11,7 @@ from itertools import islice
 import pytest
 
 import pgqpy
-from pgqpy import browse
+from pgqpy import tick_ranges
 from pgqpy.cli.event_list import Following
 from tests.cli.support import Connection, Spawn
 from tests.cli.test_event_list import compact, fill
@@ -38,8 +38,8 @@ def test_follow_ends_when_it_is_interrupted(spawn: Spawn, dsn: str, client: pgqp
 
 def test_follow_goes_on_after_a_compaction_and_shows_no_event_twice(client: pgqpy.Client) -> None:
     fill(client, 2)
-    shown, last = browse.newest(client, "orders", 9)
-    stream = Following("orders", last, browse.ALL).events(client)
+    shown, last = tick_ranges.newest(client, "orders", 9)
+    stream = Following("orders", last, tick_ranges.ALL).events(client)
     client.insert_event("orders", "t", "3")
     client.tick_queue("orders")
     shown.append(next(stream))
@@ -57,8 +57,8 @@ def test_follow_goes_on_behind_a_rotation_and_says_so(
 ) -> None:
     fill(client, 1)
     client.set_queue_config("orders", "rotation_period", "0")
-    last = browse.find_last(client, "orders")
-    stream = Following("orders", last, browse.ALL).events(client)
+    last = tick_ranges.find_last(client, "orders")
+    stream = Following("orders", last, tick_ranges.ALL).events(client)
     client.insert_event("orders", "t", "2")
     client.tick_queue("orders")
     shown = [next(stream)]
@@ -67,7 +67,7 @@ def test_follow_goes_on_behind_a_rotation_and_says_so(
         client.tick_queue("orders")
         for step in ("step1('orders')", "step2()") if number < 7 else ():
             client.connection.execute(f"select pgq.maint_rotate_tables_{step}".encode())
-    left = [event.data for event in browse.oldest(client, "orders", 99)]
+    left = [event.data for event in tick_ranges.oldest(client, "orders", 99)]
     assert len(left) > 1
     assert left[0] not in ("1", "2", "3")
     shown += islice(stream, len(left))
@@ -105,7 +105,7 @@ def test_event_is_shown_once_though_the_connection_is_lost_in_the_middle_of_a_ra
     client: pgqpy.Client, dsn: str, connection: Connection
 ) -> None:
     fill(client, 1)
-    following = Following("orders", browse.find_last(client, "orders"), browse.ALL)
+    following = Following("orders", tick_ranges.find_last(client, "orders"), tick_ranges.ALL)
     with pgqpy.connect(dsn) as first, pgqpy.connect(dsn) as slow, slow.transaction():
         slow.insert_event("orders", "t", "late")
         client.insert_events("orders", [("t", str(number)) for number in range(1500)])
@@ -140,9 +140,9 @@ def test_follow_goes_on_where_a_server_without_the_last_ticks_is(
     client: pgqpy.Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(client, 1)
-    last = browse.find_last(client, "orders")
+    last = tick_ranges.find_last(client, "orders")
     lost = last._replace(tick_id=last.tick_id + 100, snapshot="900000000:900000000:")
-    following = Following("orders", lost, browse.ALL)
+    following = Following("orders", lost, tick_ranges.ALL)
     client.tick_queue("orders")
     assert list(following._new(client)) == []
     client.insert_event("orders", "t", "new")
@@ -155,8 +155,8 @@ def test_follow_says_that_a_server_has_other_ticks_with_the_same_numbers(
     client: pgqpy.Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(client, 1)
-    last = browse.find_last(client, "orders")
-    following = Following("orders", last._replace(snapshot="9000:9000:"), browse.ALL)
+    last = tick_ranges.find_last(client, "orders")
+    following = Following("orders", last._replace(snapshot="9000:9000:"), tick_ranges.ALL)
     client.insert_event("orders", "t", "new")
     client.tick_queue("orders")
     assert [event.data for event in following._new(client)] == ["new"]

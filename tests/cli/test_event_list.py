@@ -12,7 +12,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import pgqpy
-from pgqpy import browse
+from pgqpy import tick_ranges
 from tests.cli.support import Connect, Connection, Run, RunJson, failed_with
 
 WRITER = f"pgqpy_test_peeker_{os.getpid()}"  # roles belong to the whole cluster
@@ -134,16 +134,16 @@ def test_a_compaction_waits_while_a_list_is_read(
     client: pgqpy.Client, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(client, 1, 1, 1)
-    other, find_last = connect(), browse.find_last
+    other, find_last = connect(), tick_ranges.find_last
 
     def found_before_a_compaction(*args: Any) -> Any:
         tick = find_last(*args)
         compact(other)
         return tick
 
-    monkeypatch.setattr(browse, "find_last", found_before_a_compaction)
-    assert [event.data for event in browse.oldest(client, "orders", 1)] == ["1"]
-    assert [event.data for event in browse.newest(client, "orders", 1)[0]] == ["3"]
+    monkeypatch.setattr(tick_ranges, "find_last", found_before_a_compaction)
+    assert [event.data for event in tick_ranges.oldest(client, "orders", 1)] == ["1"]
+    assert [event.data for event in tick_ranges.newest(client, "orders", 1)[0]] == ["3"]
 
 
 def test_an_event_is_one_line_and_cannot_command_the_terminal(
@@ -187,10 +187,10 @@ def test_a_tick_is_found_without_reading_all(client: pgqpy.Client, connection: C
     )
     connection.execute("analyze pgq.tick")
     for query, params in (
-        (browse.TICK, [4000, "orders"]),
-        (browse.FIRST_TICK, ["orders"]),
+        (tick_ranges.TICK, [4000, "orders"]),
+        (tick_ranges.FIRST_TICK, ["orders"]),
     ):
-        with browse.reading(client):
+        with tick_ranges.reading(client):
             rows = client.connection.execute("explain " + query, params).fetchall()
         assert "Merge Append" in str(rows), rows
         assert "Sort  (" not in str(rows), rows

@@ -9,15 +9,14 @@ from urllib.parse import quote, urlencode
 from psycopg.conninfo import conninfo_to_dict
 from pyspark.sql.datasource import CaseInsensitiveDict
 
-from pgqpy.spark.data_source import PgqDataSource
-from pgqpy.spark.source.stream import StreamReader
+from pgqpy.spark.data_source import PgqDataSource, StreamReader
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     import pgqpy
-    from pgqpy.spark.source.stream import BatchReader
+    from pgqpy.spark.data_source import BatchReader
 
 READERS = """
     select count(*) from pg_locks join pg_class on oid = relation and relname ~ '^event_[0-9]'

@@ -56,7 +56,7 @@ def test_available_now_takes_all_even_if_its_last_tick_is_thinned_out(feed, clie
 
 def test_an_idle_query_asks_the_server_once_a_second(feed, start, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("pgqpy.spark.source.stream.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("pgqpy.spark.data_source.time.monotonic", lambda: now[0])
     stream = start().begin()
     count = statements(feed, stream)
     for _ in range(800):

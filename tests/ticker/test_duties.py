@@ -15,6 +15,7 @@ from pgqpy import calls
 from pgqpy.ticker import logs
 from pgqpy.ticker.duties import Maintained, maint, retry, sqlstate
 from pgqpy.ticker.logs import Report
+from pgqpy.ticker.loop import Mover
 from pgqpy.ticker.metrics import (
     CONSUMER_LAG,
     NEW_EVENTS,
@@ -22,7 +23,6 @@ from pgqpy.ticker.metrics import (
     TickerMetrics,
     read_gauges,
 )
-from pgqpy.ticker.mover import Mover
 from pgqpy.ticker.periodic import duties_of
 from pgqpy.ticker.session import Database, Sessions
 from pgqpy.ticker.settings import TickerSettings

@@ -19,8 +19,8 @@ from pgqpy.records import DelayedMoves
 from pgqpy.ticker import logs
 from pgqpy.ticker.duties import FULL
 from pgqpy.ticker.logs import Report
+from pgqpy.ticker.loop import Mover
 from pgqpy.ticker.metrics import TickerMetrics
-from pgqpy.ticker.mover import Mover
 from pgqpy.ticker.session import Database, Sessions, Timing
 from pgqpy.ticker.settings import TickerSettings
 from pgqpy.ticker.web import Health

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from psycopg.errors import InsufficientPrivilege
 
-from pgqpy import browse, calls, tick_ranges
-from pgqpy.browse import measure
+from pgqpy import calls, tick_ranges
 from pgqpy.calls.filters import describe_filter
 from pgqpy.dashboard.page import ROWS, Page, View
 from pgqpy.errors import ConsumerNotFound, InvalidArgument
+from pgqpy.tick_ranges import measure
 from pgqpy.watch.snapshot import COUNTED, Count, shown_lag
 
 if TYPE_CHECKING:
     from pgqpy import Client
-    from pgqpy.browse import Cut, Distance
     from pgqpy.calls.dead_events import Filters
+    from pgqpy.tick_ranges import Cut, Distance
 
 
 def collect_consumer(view: View) -> dict[str, Any]:
@@ -94,8 +94,8 @@ def collect_seek(view: View) -> dict[str, Any]:
         "state": view.snapshot.consumer(queue, consumer),
         "reads_ticks": position.pins is not None,
         "places": PLACES,
-        "first": browse.find_first(client, queue),
-        "last": browse.find_last(client, queue),
+        "first": tick_ranges.find_first(client, queue),
+        "last": tick_ranges.find_last(client, queue),
         "move": move,
     }
 
@@ -104,9 +104,9 @@ def _place(view: View, queue: str) -> Cut:
     """Return the tick that the form names; InvalidArgument if the queue has none there."""
     client, wanted = view.client, view.needed("to")
     if wanted == "beginning":
-        return browse.find_first(client, queue)
+        return tick_ranges.find_first(client, queue)
     if wanted == "end":
-        return browse.find_last(client, queue)
+        return tick_ranges.find_last(client, queue)
     if wanted == "tick":
         tick = view.number("tick")
         if tick is None:
@@ -115,9 +115,9 @@ def _place(view: View, queue: str) -> Cut:
         tick = client.call(calls.ticks.get_tick_at(queue, _time(view)))
     else:
         raise InvalidArgument(f"{wanted!r} is no place: {', '.join(PLACES)}")
-    found = None if tick is None else browse.find_tick(client, queue, tick)
+    found = None if tick is None else tick_ranges.find_tick(client, queue, tick)
     if found is None:
-        first = browse.find_first(client, queue)
+        first = tick_ranges.find_first(client, queue)
         raise InvalidArgument(
             f"the queue keeps events after tick {first.tick_id} of {first.time:%Y-%m-%d %H:%M:%S} "
             "UTC: choose the beginning, or a later place"

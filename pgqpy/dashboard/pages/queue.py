@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from markupsafe import Markup
 from psycopg.rows import dict_row
 
-from pgqpy import browse, calls
+from pgqpy import calls, tick_ranges
 from pgqpy.dashboard.changes import SETTINGS as CHANGEABLE
 from pgqpy.dashboard.charts import Bar, Flag, Mark, ruler
 from pgqpy.dashboard.page import ROWS, Page, View
@@ -184,10 +184,10 @@ class Filter(NamedTuple):
     type: str | None
     extras: tuple[tuple[str, str], ...] = ()
 
-    def wanted(self, since: datetime | None = None) -> browse.Wanted:
-        """Return the filter as `browse` takes it."""
+    def wanted(self, since: datetime | None = None) -> tick_ranges.Wanted:
+        """Return the filter as `tick_ranges` takes it."""
         extras = {name: [value] for name, value in self.extras}
-        return browse.Wanted((self.type,) if self.type else (), extras, since)
+        return tick_ranges.Wanted((self.type,) if self.type else (), extras, since)
 
 
 def collect_events(view: View) -> dict[str, Any]:
@@ -202,9 +202,9 @@ def collect_events(view: View) -> dict[str, Any]:
         return {**context, "events": _newest(client, chosen)}
     expired: list[datetime] = []
     if after is None:
-        after = browse.find_start(client, queue, wanted, expired.append)
-    events = browse.oldest(client, queue, SHOWN_ROWS, wanted, after, ticks=TICKS)
-    last = browse.find_last(client, queue)
+        after = tick_ranges.find_start(client, queue, wanted, expired.append)
+    events = tick_ranges.oldest(client, queue, SHOWN_ROWS, wanted, after, ticks=TICKS)
+    last = tick_ranges.find_last(client, queue)
     further = after + TICKS if len(events) < SHOWN_ROWS and after + TICKS < last.tick_id else None
     context |= {"next": further, "expired": expired}
     return {**context, "events": [shown(each) for each in events]}
@@ -220,7 +220,9 @@ def follow(view: View) -> dict[str, Any]:
 
 
 def _newest(client: Client, chosen: Filter) -> list[ShownEvent]:
-    events, _last = browse.newest(client, chosen.queue, SHOWN_ROWS, chosen.wanted(), ticks=TICKS)
+    events, _last = tick_ranges.newest(
+        client, chosen.queue, SHOWN_ROWS, chosen.wanted(), ticks=TICKS
+    )
     return [shown(each) for each in reversed(events)]
 
 
