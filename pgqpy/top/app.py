@@ -22,7 +22,6 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from pgqpy.top.lines import (
     CONSUMERS,
-    DEAD,
     QUEUES,
     SORTS,
     WORKERS,
@@ -45,9 +44,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
     from pgqpy.top.lines import Column, Sort
-    from pgqpy.watch import DeadEvents, Watcher
-
-    Names = tuple[str, str]  # of a queue and its consumer
+    from pgqpy.watch import Watcher
 
 
 class LiveTable(DataTable[Text]):
@@ -215,50 +212,33 @@ class QueueScreen(LiveScreen):
 
 
 class ConsumerScreen(LiveScreen):
-    """A consumer: its workers or lanes with their open batches, its dead events by type."""
+    """A consumer: its workers or lanes with their open batches."""
 
     BINDINGS: ClassVar[list[BindingType]] = [BACK]
 
     def __init__(self, queue: str, consumer: str) -> None:
         """Take the names."""
         super().__init__()
-        self.names = (queue, consumer)
+        self._place = (queue, consumer)
 
     def parts(self) -> ComposeResult:
-        """Yield the details, the workers, the dead events."""
+        """Yield the details and the workers."""
         yield Static(id="details", markup=False)
         yield LiveTable(WORKERS, id="workers")
-        yield Static("dead events by type: not counted yet", id="counted", markup=False)
-        yield LiveTable(DEAD, id="dead")
 
     def title_line(self, snapshot: Snapshot) -> str:
         """Name the consumer."""
-        queue, consumer = map(text, self.names)
+        queue, consumer = map(text, self._place)
         return f"consumer {consumer} of queue {queue} in {text(snapshot.database)}"
-
-    def on_mount(self) -> None:
-        """Ask for the dead events."""
-        super().on_mount()
-        self.top.count_dead(self.names)
 
     def show(self, snapshot: Snapshot) -> None:
         """Show the consumer, or that it is gone."""
-        consumer = snapshot.consumer(*self.names)
+        consumer = snapshot.consumer(*self._place)
         lines = consumer_lines(consumer) if consumer else ["there is no such consumer"]
         self.query_one("#details", Static).update("\n".join(lines))
-        workers = snapshot.workers_of(*self.names)[:MOST_ROWS]
+        workers = snapshot.workers_of(*self._place)[:MOST_ROWS]
         rows = ((f"{number} {each.worker}", each) for number, each in enumerate(workers))
         self.query_one("#workers", LiveTable).fill(rows)
-
-    def show_dead(self, dead: DeadEvents | None) -> None:
-        """Show the dead events; None: they cannot be seen."""
-        counts = dead.counts if dead else ()
-        what = "none" if dead else "pgq_dashboard or pgq_reader may see them"
-        if counts:
-            what = "of the newest ones" if dead and dead.more else "all of them"
-        self.query_one("#counted", Static).update(f"dead events by type: {what}")
-        table = self.query_one("#dead", LiveTable)
-        table.fill((str(number), each) for number, each in enumerate(counts[:MOST_ROWS]))
 
 
 MOST_LINES = 9  # of problems, above the table: max-height in top.tcss
@@ -396,15 +376,13 @@ class PollThread:
         watcher: Watcher,
         *,
         on_poll: Callable[[Snapshot], None],
-        on_dead: Callable[[Names, DeadEvents | None], None],
         on_bug: Callable[[Exception], None],
     ) -> None:
         """Take the watcher; `stop` closes its connection."""
         self._watcher = watcher
-        self._on_poll, self._on_dead, self._on_bug = on_poll, on_dead, on_bug
+        self._on_poll, self._on_bug = on_poll, on_bug
         self._wake, self._stopping = Event(), False
         self._fully = False
-        self._wanted: Names | None = None
         self._thread = Thread(target=self._run, name="polls", daemon=True)
 
     def start(self) -> None:
@@ -423,20 +401,12 @@ class PollThread:
         self._fully = True
         self._wake.set()
 
-    def count_dead(self, names: Names) -> None:
-        """Count the dead events of a consumer by type and error."""
-        self._wanted = names
-        self._wake.set()
-
     def _run(self) -> None:
         try:
             while not self._stopping:
                 self._wake.clear()
                 fully, self._fully = self._fully, False
-                wanted, self._wanted = self._wanted, None
                 self._poll(fully=fully)
-                if wanted is not None:
-                    self._on_dead(wanted, self._watcher.dead_events(*wanted))
                 self._wake.wait(self._watcher.pause)
         except Exception as exc:  # noqa: BLE001  # the application ends, and shows it
             self._on_bug(exc)
@@ -457,15 +427,6 @@ class Polled(Message):
         """Take what it found."""
         super().__init__()
         self.snapshot = snapshot
-
-
-class Counted(Message):
-    """Dead events were counted."""
-
-    def __init__(self, names: tuple[str, str], dead: DeadEvents | None) -> None:
-        """Take the queue, the consumer and the counts."""
-        super().__init__()
-        self.names, self.dead = names, dead
 
 
 class Broken(Message):
@@ -499,7 +460,6 @@ class Top(App[Exception]):
         self._poller = PollThread(
             watcher,
             on_poll=lambda found: self._post(Polled(found)),
-            on_dead=lambda names, dead: self._post(Counted(names, dead)),
             on_bug=lambda error: self._post(Broken(error)),
         )
 
@@ -525,11 +485,6 @@ class Top(App[Exception]):
         if isinstance(self.screen, LiveScreen):
             self.screen.refresh_data()
 
-    def on_counted(self, message: Counted) -> None:
-        """Show the dead events of the consumer that is in front."""
-        if isinstance(self.screen, ConsumerScreen) and self.screen.names == message.names:
-            self.screen.show_dead(message.dead)
-
     def on_broken(self, message: Broken) -> None:
         """End with the error."""
         self.exit(message.error)
@@ -538,14 +493,8 @@ class Top(App[Exception]):
         """Sort queues and consumers."""
         self.sort = next(each for each in SORTS if each == sort)
 
-    def count_dead(self, names: tuple[str, str]) -> None:
-        """Count a consumer's dead events by type and error, and show them."""
-        self._poller.count_dead(names)
-
     def action_poll_now(self) -> None:
         """Poll at once, with all checks."""
-        if isinstance(self.screen, ConsumerScreen):
-            self.count_dead(self.screen.names)
         self._poller.poll_now()
 
     async def action_keys(self) -> None:

@@ -90,12 +90,6 @@ WORKERS = (
     Column("session", lambda worker: number(worker.pid)),
     Column("process", lambda worker: _process(worker.holder), is_number=False),
 )
-DEAD = (
-    Column("type", lambda count: count.ev_type, is_number=False),
-    Column("error", lambda count: count.dead_error, is_number=False),
-    Column("dead", lambda count: count.dead_events),
-    Column("last", lambda count: count.last_dead_time, is_number=False),
-)
 
 
 def cells(columns: Iterable[Column], row: Any) -> list[str]:

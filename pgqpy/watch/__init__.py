@@ -3,7 +3,6 @@
 from pgqpy.watch.snapshot import (
     ConsumerState,
     Count,
-    DeadEvents,
     NoAnswer,
     QueueState,
     Snapshot,
@@ -15,7 +14,6 @@ from pgqpy.watch.watcher import Watcher
 __all__ = [
     "ConsumerState",
     "Count",
-    "DeadEvents",
     "NoAnswer",
     "QueueState",
     "Snapshot",

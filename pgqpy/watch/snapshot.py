@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pgqpy.records import (
         ConsumerCounts,
         ConsumerInfo,
-        DeadEventCount,
         DelayedCount,
         QueueInfo,
         StalledInfo,
@@ -160,17 +159,6 @@ class TickerDaemon:
     address: str | None
     since: datetime | None
     may_tick: bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class DeadEvents:
-    """A consumer's dead events by type and class of exception, the most frequent first.
-
-    The newest 10,000 are counted; with `more` there are older ones.
-    """
-
-    counts: tuple[DeadEventCount, ...]
-    more: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,6 @@ from pgqpy.doctor import Finding, examine
 from pgqpy.errors import ConnectionFailed, PgqError
 from pgqpy.texts import error_text
 from pgqpy.watch.snapshot import (
-    COUNTED,
-    DeadEvents,
     Names,
     NoAnswer,
     Snapshot,
@@ -181,19 +179,6 @@ class Watcher:
         self._last = found or self._last
         return found
 
-    def dead_events(self, queue: str, consumer: str) -> DeadEvents | None:
-        """Count a consumer's dead events by type and class of exception.
-
-        None: this role may not see them, or the database does not answer.
-        """
-        with self._lock:
-            try:
-                client = self._connected()
-                return if_seen(lambda: _newest_dead(client, queue, consumer))
-            except (psycopg.Error, PgqError):
-                self._disconnect()
-                return None
-
     def _connected(self) -> Client:
         if self._client is None:
             name = "pgqpy watch"
@@ -265,14 +250,3 @@ class Watcher:
 
 def _now() -> datetime:
     return datetime.now(timezone.utc)
-
-
-def _newest_dead(client: Client, queue: str, consumer: str) -> DeadEvents:
-    """Count the newest 10,000 dead events: a million would take a second."""
-    bounds = client.call(calls.dead_events.get_dead_event_bounds(queue, consumer, look=COUNTED))
-    if bounds.first_id is None:
-        return DeadEvents((), more=False)
-    counts = client.call(
-        calls.dead_events.get_dead_event_counts(queue, consumer, after=bounds.first_id - 1)
-    )
-    return DeadEvents(tuple(counts), more=bounds.has_more)

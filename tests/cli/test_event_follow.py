@@ -132,6 +132,7 @@ def test_follow_says_nothing_when_its_reader_has_gone(dsn: str, client: pgqpy.Cl
         assert process.stderr
         process.stdout.readline()
         process.stdout.close()
+        fill(client, 1)
         assert process.wait(timeout=30) == 1
         assert process.stderr.read() == ""
 

@@ -128,11 +128,10 @@ async def test_keys_look_into_a_queue_and_a_consumer(dsn: str, client: pgqpy.Cli
         assert "rotation: every 2 h" in text
         assert " billing " in text
         await press(pilot, "enter")
-        await eventually_async(lambda: "ValueError" in shown(app))
         text = shown(app)
         assert text.startswith("consumer billing of queue orders")
         assert str(batch.id) in text
-        assert "dead events by type: all of them" in text
+        assert "dead: 1;" in text
         await press(pilot, "escape", "escape", "question_mark")
         assert "quit" in shown(app)
         await press(pilot, "escape", "p")
@@ -146,7 +145,6 @@ async def test_names_and_errors_are_shown_as_they_are_without_markup_or_sequence
     client.create_queue(queue)
     client.register_consumer(queue, consumer)
     kill_one(client, queue, consumer, ValueError("reason"))
-    connection.execute("update pgq.dead_event set dead_error = E'[b]\\x1b[2J', ev_type = E'a\\nb'")
     connection.execute("update pgq.registration set sub_detached = now()")
     async with running(dsn, size=(120, 40)) as (app, pilot):
         overview = shown(app)
@@ -155,7 +153,6 @@ async def test_names_and_errors_are_shown_as_they_are_without_markup_or_sequence
         await press(pilot, "escape", "enter")
         of_queue = shown(app)
         await press(pilot, "enter")
-        await eventually_async(lambda: r" [b]\x1b[2J " in shown(app))
         of_consumer = shown(app)
     assert " [red]x[/] " in overview
     assert r"[@click=app.quit]\u202ey of [red]x[/]" in problems
@@ -163,7 +160,6 @@ async def test_names_and_errors_are_shown_as_they_are_without_markup_or_sequence
     assert r"consumer [@click=app.quit]\u202ey is detached" in of_queue
     assert r" [@click=app.quit]\u202ey  " in of_queue
     assert of_consumer.startswith(r"consumer [@click=app.quit]\u202ey of queue [red]x[/] in ")
-    assert r" a\nb " in of_consumer
     for text in (overview, problems, of_queue, of_consumer):
         assert "\x1b" not in text
         assert "\u202e" not in text
