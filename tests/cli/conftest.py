@@ -42,6 +42,14 @@ def dsn(module_dsn: str) -> Iterator[str]:
 
 
 @pytest.fixture
+def orders(client: pgqpy.Client) -> pgqpy.Client:
+    """A client of the test's database, with a queue `orders` and its consumer `billing`."""
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    return client
+
+
+@pytest.fixture
 def bare_run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """`bare_run("queue", "list")` without any database named."""
     for name in ("PGQPY_DSN", "PGHOST", "PGPORT", "PGUSER", "PGDATABASE", "PGPASSWORD"):

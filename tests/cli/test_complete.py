@@ -35,38 +35,38 @@ def completed(*words: str) -> list[str]:
     return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
 
 
-@pytest.mark.parametrize(
-    ("words", "names"),
-    [
-        (["queue", "drop", ""], ["mails", "orders", "other"]),
-        (["queue", "show", "o"], ["orders", "other"]),
-        (["queue", "create", ""], []),
-        (["event", "list", "--newest", "m"], ["mails"]),
-        (["consumer", "list", "or"], ["orders"]),
-        (["consumer", "register", "orders", ""], []),
-        (["consumer", "register", "orders", "x", "--extra", "extra2"], ["extra2="]),
-        (["consumer", "show", "orders", ""], ["billing"]),
-        (["consumer", "unregister", "mails", ""], ["sending"]),
-        (["consumer", "set", "orders", ""], ["billing"]),
-        (["consumer", "set", "orders", "billing", "extra"], [f"{each}=" for each in EXTRAS]),
-        (["event", "list", "orders", "dead", "b"], ["billing"]),
-        (["event", "list", "nope", "dead", ""], []),
-        (["event", "list", "orders", "de"], ["dead", "delayed"]),
-        (["pipeline", "run", "--queue", "m"], ["mails"]),
-        (["pipeline", "run", "--queue", "orders", "--consumer", ""], ["billing"]),
-        (["archive", "run", "--queue", "mails", "--consumer", ""], ["sending"]),
-        (["archive", "list", "lake", "--queue", "o"], ["orders", "other"]),
-        (["cron", "set", ""], ["report"]),
-        (["cron", "add", "new", "m"], ["mails"]),
-        (["schema", "repair", "orders", "ot"], ["other"]),
-        (["queue", "set", "orders", "ticker_max"], ["ticker_max_count=", "ticker_max_lag="]),
-        (["queue", "create", "new", "--set", "nt"], ["ntables="]),
-        (["consumer", "run", "a:B", "--set", "max_r"], ["max_retries="]),
-        (["consumer", "run", "a:B", "--set", "ma"], ["max_retries="]),
-    ],
-)
-def test_arguments_are_completed(complete: Complete, words: list[str], names: list[str]) -> None:
-    assert complete(*words) == names
+COMPLETED = [
+    (["queue", "drop", ""], ["mails", "orders", "other"]),
+    (["queue", "show", "o"], ["orders", "other"]),
+    (["queue", "create", ""], []),
+    (["event", "list", "--newest", "m"], ["mails"]),
+    (["consumer", "list", "or"], ["orders"]),
+    (["consumer", "register", "orders", ""], []),
+    (["consumer", "register", "orders", "x", "--extra", "extra2"], ["extra2="]),
+    (["consumer", "show", "orders", ""], ["billing"]),
+    (["consumer", "unregister", "mails", ""], ["sending"]),
+    (["consumer", "set", "orders", ""], ["billing"]),
+    (["consumer", "set", "orders", "billing", "extra"], [f"{each}=" for each in EXTRAS]),
+    (["event", "list", "orders", "dead", "b"], ["billing"]),
+    (["event", "list", "nope", "dead", ""], []),
+    (["event", "list", "orders", "de"], ["dead", "delayed"]),
+    (["pipeline", "run", "--queue", "m"], ["mails"]),
+    (["pipeline", "run", "--queue", "orders", "--consumer", ""], ["billing"]),
+    (["archive", "run", "--queue", "mails", "--consumer", ""], ["sending"]),
+    (["archive", "list", "lake", "--queue", "o"], ["orders", "other"]),
+    (["cron", "set", ""], ["report"]),
+    (["cron", "add", "new", "m"], ["mails"]),
+    (["schema", "repair", "orders", "ot"], ["other"]),
+    (["queue", "set", "orders", "ticker_max"], ["ticker_max_count=", "ticker_max_lag="]),
+    (["queue", "create", "new", "--set", "nt"], ["ntables="]),
+    (["consumer", "run", "a:B", "--set", "max_r"], ["max_retries="]),
+    (["consumer", "run", "a:B", "--set", "ma"], ["max_retries="]),
+]
+
+
+def test_arguments_are_completed(complete: Complete) -> None:
+    for words, names in COMPLETED:
+        assert complete(*words) == names
 
 
 def test_the_database_may_stand_on_the_command_line(

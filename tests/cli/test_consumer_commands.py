@@ -42,10 +42,8 @@ def test_unregister_with_events_left_needs_force_without_a_terminal(
 
 
 def test_unregister_of_a_consumer_that_runs_needs_force(
-    run: Run, client: pgqpy.Client, connect: Connect
+    run: Run, orders: pgqpy.Client, connect: Connect
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
     session = connect(application_name="billing app")
     session.execute("select pg_advisory_lock(7366514, sub_id) from pgq.subscription")
     result = run("consumer", "unregister", "orders", "billing")
@@ -65,11 +63,9 @@ def test_unregister_with_events_left_asks_on_a_terminal(
 
 
 def test_unregister_asks_for_events_that_no_tick_has_reached(
-    run: Run, client: pgqpy.Client, connection: Connection
+    run: Run, orders: pgqpy.Client, connection: Connection
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    client.insert_event("orders", "type", "data")
+    orders.insert_event("orders", "type", "data")
     connection.execute("update pgq.tick set tick_time = tick_time - interval '1 minute'")
     result = run("consumer", "unregister", "orders", "billing")
     assert failed_with(result, 1, "about 1 event(s) that no tick has reached", "--force")

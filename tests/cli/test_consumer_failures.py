@@ -6,6 +6,7 @@ import pytest
 
 import pgqpy
 from tests.cli.support import Module, Run
+from tests.cli.test_consumer_run import place_order
 
 FAILING = """
 from pgqpy.consumers import Consumer
@@ -18,14 +19,6 @@ class Billing(Consumer):
     def process_event(self, event):
         raise ValueError("cannot bill")
 """
-
-
-def place_order(client: pgqpy.Client) -> None:
-    """Make the queue and its consumer, with one event in the first batch."""
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    client.insert_event("orders", "placed", "one")
-    client.tick_queue("orders")
 
 
 FAILED = "error: the handler of Billing failed: "

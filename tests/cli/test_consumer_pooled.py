@@ -25,15 +25,13 @@ pytestmark = pytest.mark.skipif(poolers.PGBOUNCER is None, reason=poolers.WHY_SK
 def test_workers_with_a_lease_run_behind_a_pool_in_transaction_mode(
     module: Module,
     start: Start,
-    client: pgqpy.Client,
+    orders: pgqpy.Client,
     tmp_path: Path,
     options: list[str],
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    client.insert_event("orders", "placed", "one")
-    client.tick_queue("orders")
-    with pgbouncer(client.connection.info.dsn, "transaction") as pooled:
+    orders.insert_event("orders", "placed", "one")
+    orders.tick_queue("orders")
+    with pgbouncer(orders.connection.info.dsn, "transaction") as pooled:
         place = module(BILLING) + ":Billing"
         process = start(place, "--dsn", pooled, "--set", "lease=30", *options)
         handled = tmp_path / "handled"

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 import pgqpy
-from pgqpy.cli import consumer
+from pgqpy.cli import consumer, options
 from tests.cli.support import Connect, Connection, Examine, Run, RunJson, failed_with
 
 
@@ -120,8 +120,9 @@ def test_place_that_makes_no_sense_is_refused_with_the_earliest(
 
 
 def test_seek_that_meets_a_transaction_at_work_says_so(
-    run: Run, client: pgqpy.Client, connect: Connect
+    run: Run, client: pgqpy.Client, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(options, "LOCK_TIMEOUT", "50ms")
     fill(client)
     client.seek_consumer("orders", "billing", 3)
     other = pgqpy.Client(connect())

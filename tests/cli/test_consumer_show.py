@@ -99,15 +99,13 @@ def test_a_batch_that_killed_its_worker_is_shown_with_its_attempt(
 
 
 def test_a_worker_with_a_lease_is_shown_while_it_has_a_batch(
-    run: Run, client: pgqpy.Client, connect: Connect
+    run: Run, orders: pgqpy.Client, connect: Connect
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    insert_one(client)
+    insert_one(orders)
     took = connect().execute(TAKE, [None, "run", "1 hour"])
     assert took.fetchone() is not None
     shown = run("consumer", "show", "orders", "billing").stdout
     assert re.search(r"worker lease-1 +batch \d+ .* leased for .* more\n", shown)
     for (batch,) in connect().execute("select pos_batch from pgq.position where pos_batch > 0"):
-        client.finish_batch(batch)
+        orders.finish_batch(batch)
     assert "lease-1" not in run("consumer", "show", "orders", "billing").stdout

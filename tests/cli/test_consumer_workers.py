@@ -16,6 +16,7 @@ from pgqpy import calls
 from pgqpy.cli import consumer_run
 from pgqpy.cli.consumer_run import Supervisor
 from tests.cli.support import Module, Run, Start, failed_with
+from tests.cli.test_consumer_run import RUNNING
 from tests.support.waiting import eventually, eventually_async
 
 if TYPE_CHECKING:
@@ -57,10 +58,6 @@ def input_or_end():
         return input()
     except EOFError:
         return "end"
-"""
-RUNNING = """
-    select count(*) from pg_locks where locktype = 'advisory' and classid = 7366514
-        and database = (select oid from pg_database where datname = current_database())
 """
 
 StartSupervisor = Callable[..., tuple[Supervisor, asyncio.Task[int]]]
@@ -147,12 +144,10 @@ def test_workers_stop_when_their_supervisor_is_killed(
 
 
 def test_handlers_and_programs_that_they_start_read_an_empty_input(
-    module: Module, start: Start, client: pgqpy.Client, tmp_path: Path
+    module: Module, start: Start, orders: pgqpy.Client, tmp_path: Path
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    client.insert_event("orders", "placed", "one")
-    client.tick_queue("orders")
+    orders.insert_event("orders", "placed", "one")
+    orders.tick_queue("orders")
     start(module(READS) + ":Billing", "--workers", "1")
     handled = tmp_path / "handled"
     read = eventually(lambda: handled.exists() and handled.read_text())
@@ -276,14 +271,12 @@ def test_what_cannot_run_is_reported_once(
 def test_what_every_worker_would_fail_for_is_reported_once(
     run: Run,
     module: Module,
-    client: pgqpy.Client,
+    orders: pgqpy.Client,
     text: str,
     mode: Literal["plain", "shared"] | None,
     number: str,
     words: list[str],
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    client.call(calls.share.set_consumer_mode("orders", "billing", mode))
+    orders.call(calls.share.set_consumer_mode("orders", "billing", mode))
     refused = run("consumer", "run", f"{module(text)}:Billing", "--workers", number)
     assert failed_with(refused, 1, *words)

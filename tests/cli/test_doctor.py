@@ -29,10 +29,8 @@ def test_lines_in_a_pipe_start_with_the_level(run: Run) -> None:
 
 @pytest.mark.parametrize("style", ["sql_standard", "postgres_verbose", "iso_8601"])
 def test_the_database_may_have_any_style_of_intervals_and_dates(
-    run: Run, client: pgqpy.Client, dsn: str, style: str
+    run: Run, orders: pgqpy.Client, dsn: str, style: str
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
     database = make_conninfo(dsn, options=f"-c IntervalStyle={style} -c DateStyle=German")
     for command in ("doctor", "queue show orders", "consumer show orders billing", "queue list"):
         result = run(*command.split(), "--dsn", database)
@@ -119,10 +117,8 @@ def test_switched_off_queue(examine: Examine, client: pgqpy.Client) -> None:
 
 
 def test_infinite_retry_times_do_not_break_the_check(
-    examine: Examine, client: pgqpy.Client, connection: Connection
+    examine: Examine, orders: pgqpy.Client, connection: Connection
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
     connection.execute(
         "select pgq.event_retry_raw('orders', 'billing', now(), null, null, null, 'type', 'data',"
         " null, null, null, null)"
@@ -135,17 +131,15 @@ def test_infinite_retry_times_do_not_break_the_check(
 
 
 def test_retry_queue_overdue_and_dead_events(
-    examine: Examine, client: pgqpy.Client, connection: Connection, run: Run
+    examine: Examine, orders: pgqpy.Client, connection: Connection, run: Run
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    client.insert_events("orders", [("type", "later"), ("type", "never")])
-    client.tick_queue("orders")
-    batch = client.next_batch("orders", "billing")
+    orders.insert_events("orders", [("type", "later"), ("type", "never")])
+    orders.tick_queue("orders")
+    batch = orders.next_batch("orders", "billing")
     assert batch
-    later, never = client.get_batch_events(batch)
-    client.call(calls.consume.event_retry_many(batch, [(later, 0)]))
-    client.event_dead(batch, [(never, "bad")])
+    later, never = orders.get_batch_events(batch)
+    orders.call(calls.consume.event_retry_many(batch, [(later, 0)]))
+    orders.event_dead(batch, [(never, "bad")])
     connection.execute("update pgq.retry_queue set ev_retry_after = now() - interval '1 hour'")
     code, worst = examine()
     assert code == 1
@@ -160,10 +154,8 @@ def test_retry_queue_overdue_and_dead_events(
 
 
 def test_dead_events_are_counted_up_to_a_bound(
-    examine: Examine, client: pgqpy.Client, connection: Connection
+    examine: Examine, orders: pgqpy.Client, connection: Connection
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
     connection.execute(
         "insert into pgq.dead_event"
         " (dead_reason, dead_tries, ev_queue, ev_owner, ev_id, ev_time, ev_txid)"
@@ -187,17 +179,15 @@ def test_delayed_events_that_nobody_moves(
 
 
 def test_many_events_that_fail_again_and_again(
-    examine: Examine, client: pgqpy.Client, connection: Connection
+    examine: Examine, orders: pgqpy.Client, connection: Connection
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    client.insert_events("orders", [("type", "stubborn")] * 10)
-    client.tick_queue("orders")
-    batch = client.next_batch("orders", "billing")
+    orders.insert_events("orders", [("type", "stubborn")] * 10)
+    orders.tick_queue("orders")
+    batch = orders.next_batch("orders", "billing")
     assert batch
-    client.call(
+    orders.call(
         calls.consume.event_retry_many(
-            batch, [(event, 60) for event in client.get_batch_events(batch)]
+            batch, [(event, 60) for event in orders.get_batch_events(batch)]
         )
     )
     assert "retry" not in examine()[1]

@@ -65,10 +65,8 @@ def test_locks_that_a_stranger_holds(
 
 
 def test_a_session_that_waits_for_a_lock_is_named_not_the_holders_of_the_shared_lock(
-    examine: Examine, client: pgqpy.Client, connection: Connection, connect: Connect
+    examine: Examine, orders: pgqpy.Client, connection: Connection, connect: Connect
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
     ids = "select queue_id, sub_id from pgq.queue, pgq.subscription"
     ((queue_id, sub_id),) = connection.execute(ids).fetchall()
     blocked = {

@@ -158,14 +158,12 @@ def test_a_reader_without_a_lock_that_was_just_seen_runs(
 
 
 def test_events_that_have_waited_for_less_than_a_minute_are_no_failure(
-    examine: Examine, client: pgqpy.Client, connection: Connection
+    examine: Examine, orders: pgqpy.Client, connection: Connection
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
     age(connection, "16 minutes")
     assert examine()[1]["running"][1].startswith("0 of 1 consumer(s) run, no events wait")
-    client.insert_event("orders", "type", "data")
-    client.tick_queue("orders")
+    orders.insert_event("orders", "type", "data")
+    orders.tick_queue("orders")
     level, what, *_ = examine()[1]["running"]
     assert level == "ok"
     assert "no events have waited for the others for more than 1 min" in what

@@ -118,16 +118,14 @@ def queue_id(connection: Connection) -> int:
     return int(number)
 
 
-def test_a_list_takes_no_event_from_consumers(run: Run, client: pgqpy.Client) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    client.insert_event("orders", "t", "1")
-    client.tick_queue("orders")
+def test_a_list_takes_no_event_from_consumers(run: Run, orders: pgqpy.Client) -> None:
+    orders.insert_event("orders", "t", "1")
+    orders.tick_queue("orders")
     for options in ((), ("--newest",)):
         assert run("event", "list", "orders", *options).exit_code == 0
-    batch = client.next_batch("orders", "billing")
+    batch = orders.next_batch("orders", "billing")
     assert batch
-    assert [event.data for event in client.get_batch_events(batch)] == ["1"]
+    assert [event.data for event in orders.get_batch_events(batch)] == ["1"]
 
 
 def test_a_compaction_waits_while_a_list_is_read(

@@ -25,22 +25,20 @@ def shown(run_json: RunJson) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("lanes", [1, 2])
 def test_lag_is_zero_while_nothing_waits_and_else_the_age_of_the_finished_tick(
-    run: Run, run_json: RunJson, client: pgqpy.Client, lanes: int
+    run: Run, run_json: RunJson, orders: pgqpy.Client, lanes: int
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
     if lanes > 1:
-        assert client.call(calls.lanes.set_lanes("orders", "billing", lanes, "extra1"))
-    client.connection.execute(HOUR_LATER)
+        assert orders.call(calls.lanes.set_lanes("orders", "billing", lanes, "extra1"))
+    orders.connection.execute(HOUR_LATER)
     found = shown(run_json)
     assert [each["lag"] for each in found] == [0.0] * 3
     assert {each["lag"] for each in found[-1]["workers"]} <= {0.0}
     assert run("consumer", "list").stdout.splitlines()[1].split()[3:5] == ["0", "s"]
-    (info,) = client.get_consumer_info("orders", "billing")  # it keeps PGQ's meaning
+    (info,) = orders.get_consumer_info("orders", "billing")  # it keeps PGQ's meaning
     assert info.lag is not None
     assert info.lag.total_seconds() >= HOUR
-    client.insert_event("orders", "placed", "1")
-    client.tick_queue("orders")
+    orders.insert_event("orders", "placed", "1")
+    orders.tick_queue("orders")
     found = shown(run_json)
     assert all(each["lag"] >= HOUR for each in found)
     assert all(each["lag"] >= HOUR for each in found[-1]["workers"])

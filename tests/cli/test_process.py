@@ -16,6 +16,7 @@ import pytest
 
 import pgqpy
 from tests.cli.support import Connect, Run, Spawn
+from tests.support.fork_server import ForkedProcess
 from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
@@ -198,8 +199,8 @@ def on_terminal(args: list[str], dsn: str) -> str:
     """Run a command whose standard output is a terminal of 80 columns; return what it shows."""
     ours, theirs = pty.openpty()
     env = {**os.environ, "PGQPY_DSN": dsn, "COLUMNS": "80", "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "pgqpy", *args]
-    with subprocess.Popen(command, stdout=theirs, env=env):
+    command = [sys.executable, "-u", "-m", "pgqpy", *args]
+    with ForkedProcess(command, stdout=theirs, env=env):
         os.close(theirs)
         shown = b""
         with suppress(OSError), os.fdopen(ours, "rb", buffering=0) as terminal:  # EIO ends it

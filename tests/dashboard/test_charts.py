@@ -70,10 +70,8 @@ def test_an_old_value_is_told_with_its_age() -> None:
 
 
 def test_the_pages_show_the_day(
-    site: Site, client: pgqpy.Client, connection: psycopg.Connection[Any]
+    site: Site, orders: pgqpy.Client, connection: psycopg.Connection[Any]
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
     browser = site()
     assert '<section id="charts" hidden>' in browser.get("/queue?queue=orders").text
     connection.execute("select pgq.maint_history()")

@@ -75,11 +75,9 @@ def test_names_and_texts_stay_text(site: Site) -> None:
 
 
 def test_the_overview_tells_what_is_wrong_first_with_its_remedy(
-    site: Site, client: pgqpy.Client
+    site: Site, orders: pgqpy.Client
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    die(client, "orders", "billing", "order.new")
+    die(orders, "orders", "billing", "order.new")
     page = checked(site())
     assert page.index("billing of orders has 1 dead event(s)") < page.index("1 queue<")
     assert "pgqpy event retry orders billing --all" in page
@@ -102,13 +100,11 @@ def test_the_queues_are_sorted_searched_and_in_pages(site: Site, client: pgqpy.C
 
 
 def test_the_queue_shows_ruler_tables_consumers_and_settings(
-    site: Site, client: pgqpy.Client
+    site: Site, orders: pgqpy.Client
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    client.insert_event("orders", "x", "y")
-    client.tick_queue("orders")
-    assert client.next_batch("orders", "billing") is not None
+    orders.insert_event("orders", "x", "y")
+    orders.tick_queue("orders")
+    assert orders.next_batch("orders", "billing") is not None
     page = site().get("/queue?queue=orders").text
     assert '<svg class="ruler"' in page
     assert 'class="batch"' in page
@@ -117,12 +113,10 @@ def test_the_queue_shows_ruler_tables_consumers_and_settings(
     assert "rotation_period" in page
 
 
-def test_the_consumer_shows_who_works_for_it(site: Site, client: pgqpy.Client) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    client.insert_event("orders", "x", "y")
-    client.tick_queue("orders")
-    batch = client.next_batch("orders", "billing")
+def test_the_consumer_shows_who_works_for_it(site: Site, orders: pgqpy.Client) -> None:
+    orders.insert_event("orders", "x", "y")
+    orders.tick_queue("orders")
+    batch = orders.next_batch("orders", "billing")
     assert batch is not None
     page = site().get("/consumer?queue=orders&consumer=billing").text
     assert f"batch {batch.id}" in page
@@ -166,10 +160,8 @@ def test_a_wrong_address_is_told(site: Site) -> None:
     assert {path: browser.get(path).status_code for path in WRONG} == WRONG
 
 
-def test_dead_events_are_grouped_filtered_and_in_pages(site: Site, client: pgqpy.Client) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    die(client, "orders", "billing", *["order.new"] * 60, *["order.paid"] * 2, "")
+def test_dead_events_are_grouped_filtered_and_in_pages(site: Site, orders: pgqpy.Client) -> None:
+    die(orders, "orders", "billing", *["order.new"] * 60, *["order.paid"] * 2, "")
     browser = site()
     page = browser.get("/dead?queue=orders&consumer=billing").text
     assert "63 dead events" in page
