@@ -38,6 +38,14 @@ def make(request: pytest.FixtureRequest, dsn: str) -> Iterator[Maker]:
     maker.close()
 
 
+@pytest.fixture
+def make_sync(dsn: str) -> Iterator[Maker]:
+    """Make consumers of threads only, for handlers that each test writes down."""
+    maker = Maker(dsn, asynchronous=False)
+    yield maker
+    maker.close()
+
+
 @pytest.fixture(autouse=True)
 def polls(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Let consumers poll often, and return a function that sets the seconds between two polls."""

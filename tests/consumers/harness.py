@@ -106,6 +106,12 @@ class Queue:
         self.tick()
         return ids
 
+    def deliver(self, *datas: str) -> list[int]:
+        """Insert events with these data, wait until the consumer has finished them; their ids."""
+        ids = self.insert(*datas)
+        self.wait_until_finished()
+        return ids
+
     def fill(self, count: int, size: int = 10) -> None:
         """Insert many events of some characters each, as one batch."""
         self.client.insert_events(self.name, (("test", f"{n:0{size}}") for n in range(count)))

@@ -29,7 +29,6 @@ SHAPES: dict[str, Any] = {
     "plain": {},
     "key": {"concurrency": 4},
     "asyncio key": {"concurrency": 4},
-    "concurrency": {"concurrency": 4},
     "asyncio": {"concurrency": 4},
     "transactional": {"transactional": True},
     "transactional batches": {"transactional": True, "part_size": 3},

@@ -48,7 +48,6 @@ def die(queue, client):
     ("shape", "more"),
     [
         ("plain", ["sys.exit", "hang", "regex"]),
-        ("concurrency", ["memory"]),
         ("asyncio", ["hang"]),
         ("transactional", ["memory"]),
         ("transactional batches", ["sys.exit", "hang"]),
@@ -142,13 +141,11 @@ def test_parts_are_kept_while_careful_and_widen_when_all_is_quiet(
     assert [event_id - kept[0] for event_id in kept] == [0, 33 + 30 - 1, 33 + 34 * 30 - 1]
     assert attempt()[1] == 1000
     for number in range(34):
-        queue.insert(str(number))
-        queue.wait_until_finished()
+        queue.deliver(str(number))
     eventually(lambda: attempt()[1] is None)
     for size in ("parts of 30", "parts of 1000", "parts of 10000"):
         assert f"events are handled in {size}" in log.text
-    queue.insert("as usual")
-    queue.wait_until_finished()
+    queue.deliver("as usual")
 
 
 def test_an_event_and_its_copy_are_dead_together(queue, client, make, die):

@@ -6,12 +6,11 @@ import pytest
 
 from pgqpy.consumers import (
     AsyncConsumer,
-    AsyncTransactionalConsumer,
     Consumer,
     Retry,
     TransactionalConsumer,
 )
-from tests.consumers.harness import CONSUMER, QUEUE, Maker, in_transactions
+from tests.consumers.harness import CONSUMER, QUEUE, in_transactions
 from tests.support.waiting import eventually
 
 
@@ -62,16 +61,14 @@ def collect(make, dsn):
 def test_a_batch_is_iterated_and_finished(queue, collect):
     running = collect()
     queue.insert("a", "b")
-    queue.insert("c")
-    queue.wait_until_finished()
+    queue.deliver("c")
     assert [batch for batch in running.consumer.batches if batch] == [["a", "b"], ["c"]]
 
 
 def test_a_batch_tells_its_ticks(queue, client, collect):
     infos = []
     collect(lambda batch, events: infos.append(batch.info))
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     last_tick = client.get_queue_info(QUEUE)[0].last_tick_id
     (info,) = [info for info in infos if info.tick_id == last_tick]
     assert (info.queue, info.consumer) == (QUEUE, CONSUMER)
@@ -84,8 +81,7 @@ def test_an_event_can_be_set_aside(queue, collect):
                 batch.retry(event, after=1000)
 
     running = collect(retry_b)
-    queue.insert("a", "b", "c")
-    queue.wait_until_finished()
+    queue.deliver("a", "b", "c")
     (delay,) = queue.retry_delays()
     assert 900 < delay <= 1000
     queue.retry_now()
@@ -103,8 +99,7 @@ def test_an_event_can_be_given_up(queue, client, collect, log, transactional):
                 batch.dead(event, LookupError("gone"))
 
     collect(give_up, transactional=transactional)
-    queue.insert("a", "b", "c")
-    queue.wait_until_finished()
+    queue.deliver("a", "b", "c")
     dead = {each.ev_data: each for each in client.get_dead_events(QUEUE, CONSUMER)}
     told = {data: (each.dead_error, each.dead_reason) for data, each in dead.items()}
     assert told == {"b": (None, "no such customer"), "c": ("LookupError", "gone")}
@@ -122,8 +117,7 @@ def test_a_failing_batch_stays_unfinished_and_is_delivered_again(queue, collect,
 
     ids: list[int] = []
     running = collect(fail_once, backoff=(0.01, 3600.0))
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     assert [batch for batch in running.consumer.batches if batch] == [["a"]] * 3
     assert len(set(ids[:3])) == 1
     assert "stays unfinished" in caplog.text
@@ -146,8 +140,7 @@ def test_retry_raised_for_a_batch_sets_the_delay(queue, collect):
             raise Retry(after=0.01)
 
     running = collect(fail_once, backoff=(3600, 3600), on_error="stop")
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     assert running.consumer.batches[:2] == [["a"]] * 2
 
 
@@ -174,22 +167,11 @@ class Peeking(Consumer):
             return
 
 
-class AsyncPeeking(AsyncConsumer):
-    """The same for asyncio."""
-
-    queue, name, on_error = QUEUE, CONSUMER, "stop"
-
-    async def process_batch(self, batch):
-        async for _event in batch:
-            return
-
-
 @pytest.mark.parametrize("part_size", [1, 10])
-def test_a_half_read_batch_is_not_finished(queue, make, dsn, part_size):
+def test_a_half_read_batch_is_not_finished(queue, make_sync, dsn, part_size):
     queue.insert("a", "b", "c")
-    kind = AsyncPeeking if make.asynchronous else Peeking
     with pytest.raises(RuntimeError, match="whole batch"):
-        make.run(kind(dsn, part_size=part_size)).join()
+        make_sync.run(Peeking(dsn, part_size=part_size)).join()
     assert queue.open_batch() is not None
 
 
@@ -207,43 +189,28 @@ class Transferring(TransactionalConsumer):
             raise ValueError("once")
 
 
-class AsyncTransferring(AsyncTransactionalConsumer):
-    """The same for asyncio."""
-
-    queue, name = QUEUE, CONSUMER
-    fail = False
-
-    async def process_batch(self, batch, connection):
-        async for event in batch:
-            await connection.execute("insert into effect values (%s)", [event.data])
-        if self.fail:
-            self.fail = False
-            raise ValueError("once")
-
-
 @pytest.mark.parametrize("fail", [False, True])
 @pytest.mark.parametrize("part_size", [2, 10])
-def test_a_transactional_batch_has_its_effects_once(queue, make, dsn, connection, fail, part_size):
+def test_a_transactional_batch_has_its_effects_once(
+    queue, make_sync, dsn, connection, fail, part_size
+):
     connection.execute("create table effect (data text)")
-    kind = AsyncTransferring if make.asynchronous else Transferring
-    consumer = kind(dsn, part_size=part_size, backoff=(0.01, 3600.0))
+    consumer = Transferring(dsn, part_size=part_size, backoff=(0.01, 3600.0))
     consumer.fail = fail
-    make.run(consumer)
-    queue.insert("a", "b", "c", "d", "e")
-    queue.wait_until_finished()
+    make_sync.run(consumer)
+    queue.deliver("a", "b", "c", "d", "e")
     rows = connection.execute("select data from effect").fetchall()
     assert rows == [(data,) for data in "abcde"]
 
 
-def test_a_lazy_reader_that_nobody_reads_loses_no_event(queue, dsn, log):
+def test_a_lazy_reader_that_nobody_reads_loses_no_event(queue, make_sync, dsn, log):
     class Lazy(Consumer):
         queue, name = QUEUE, CONSUMER
 
         def process_batch(self, batch):
             self.rows = map(str, batch)
 
-    maker = Maker(dsn, asynchronous=False)
-    running = maker.run(Lazy(dsn))
+    running = make_sync.run(Lazy(dsn))
     queue.insert("a")
     eventually(lambda: "without having read the whole batch" in log.text)
     running.stop()
@@ -253,8 +220,7 @@ def test_a_lazy_reader_that_nobody_reads_loses_no_event(queue, dsn, log):
 def test_a_batch_that_its_handler_kept_refuses_to_be_used_later(queue, collect):
     kept = []
     collect(lambda batch, events: kept.append((batch, events[0])))
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     batch, event = kept[0]
     for late in (lambda: batch.retry(event, 1), lambda: batch.dead(event, "late")):
         with pytest.raises(RuntimeError, match="process_batch has returned"):
@@ -273,7 +239,6 @@ def test_setting_aside_what_is_not_of_the_batch_fails_the_batch_only(
             batch.retry(next(left)(events[0]), 0)
 
     collect(then, backoff=(0.01, 3600.0), transactional=transactional)
-    queue.insert("a", "b")
-    queue.wait_until_finished()
+    queue.deliver("a", "b")
     assert queue.retry_now() == 1
     assert log.text.count("failed and stays unfinished") == 2

@@ -48,9 +48,12 @@ def fall_behind(client: Client) -> None:
         client.tick_queue("q")
 
 
-def test_a_consumer_that_is_behind_takes_ticks_together(client: Client, dsn: str) -> None:
+@pytest.mark.parametrize("consumer_class", [Sizes, TransactionalSizes])
+def test_a_consumer_that_is_behind_takes_ticks_together(
+    client: Client, dsn: str, consumer_class: type[Sizes]
+) -> None:
     fall_behind(client)
-    consumer = Sizes(dsn)
+    consumer = consumer_class(dsn)
     consumer.run()
     assert sum(consumer.sizes) == TICKS
     assert len(consumer.sizes) < TICKS / 2
@@ -86,14 +89,6 @@ def test_the_size_of_a_batch_counts_what_a_filter_lets_through(events: int, most
     assert limits.current[0] == most
 
 
-def test_a_transactional_consumer_catches_up_likewise(client: Client, dsn: str) -> None:
-    fall_behind(client)
-    consumer = TransactionalSizes(dsn)
-    consumer.run()
-    assert sum(consumer.sizes) == TICKS
-    assert len(consumer.sizes) < TICKS / 2
-
-
 def test_batches_grow_to_about_the_part_size_and_no_further(client: Client, dsn: str) -> None:
     fall_behind(client)
     consumer = Sizes(dsn, part_size=4)
@@ -108,10 +103,9 @@ def test_limits_of_the_application_are_kept(client: Client, dsn: str) -> None:
     assert set(consumer.sizes) <= {2, 3, 4}  # PGQ: once, at most twice the limit
 
 
-@pytest.mark.parametrize("consumer_class", [Sizes, TransactionalSizes])
 @pytest.mark.parametrize("step", ["-1 minute", "1 hour", "61 years"])
 def test_a_clock_that_was_set_ends_no_consumer_that_is_behind(
-    client: Client, dsn: str, consumer_class: type[Sizes], step: str
+    client: Client, dsn: str, step: str
 ) -> None:
     fall_behind(client)
     last_before = "select min(tick_id) + 1 from pgq.tick"  # the second batch spans the step
@@ -119,7 +113,7 @@ def test_a_clock_that_was_set_ends_no_consumer_that_is_behind(
         f"update pgq.tick set tick_time = tick_time + %s::interval where tick_id > ({last_before})",
         [step],
     )
-    consumer = consumer_class(dsn)
+    consumer = Sizes(dsn)
     consumer.run()
     assert sum(consumer.sizes) == TICKS
     assert len(consumer.sizes) < TICKS / 2

@@ -28,35 +28,15 @@ class Reading(Consumer):
                 self.stop()
 
 
-class AsyncReading(AsyncConsumer):
-    """The same for asyncio."""
-
-    queue, name, on_error = QUEUE, CONSUMER, "stop"
-    passes: tuple[int | None, ...] = ()
-    stops = False
-
-    async def process_batch(self, batch, *_connection):
-        for number, wanted in enumerate(self.passes, 1):
-            self.taken: list[str] = []
-            stream = aiter(batch)
-            while wanted is None or len(self.taken) < wanted:
-                if (event := await anext(stream, None)) is None:
-                    break
-                self.taken.append(event.data)
-            if self.stops and number == len(self.passes):
-                self.stop()
-
-
 @pytest.fixture
-def read(queue, make, dsn):
+def read(queue, make_sync, dsn):
     """Start a consumer that reads the batch of three events in these passes."""
     queue.insert(*TAKEN)
-    kind = AsyncReading if make.asynchronous else Reading
 
     def start(*passes, stops=False, **settings):
-        consumer = in_transactions(kind, settings.pop("transactional", False))(dsn, **settings)
+        consumer = in_transactions(Reading, settings.pop("transactional", False))(dsn, **settings)
         consumer.passes, consumer.stops = passes, stops
-        return make.run(consumer)
+        return make_sync.run(consumer)
 
     return start
 

@@ -23,8 +23,7 @@ def test_a_serialization_failure_repeats_the_batch(queue, make, effects, connect
             yield COLLIDE, []
 
     make.start(handler, transactional=True)
-    queue.insert("a", "b")
-    queue.wait_until_finished()
+    queue.deliver("a", "b")
     assert calls == ["a", "a", "b"]
     assert effects() == ["a", "b"]
     assert queue.retry_delays() == []
@@ -41,8 +40,7 @@ def test_many_collisions_in_a_row_are_a_warning(queue, make, effects, log):
             yield COLLIDE, []
 
     make.start(handler, transactional=True)
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     collisions = [each for each in log.records if "collided" in each.message]
     levels = [each.levelname for each in collisions]
     assert levels == ["INFO"] * 5 + ["WARNING"]
@@ -66,8 +64,7 @@ def test_a_collision_in_a_savepoint_of_the_handler_repeats_the_batch(queue, effe
 
     consumer = Colliding(dsn)
     running = Running(consumer)
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     consumer.stop()
     running.join()
     assert calls == ["a"] * 4
@@ -92,8 +89,7 @@ def test_a_collision_over_another_connection_fails_its_own_event_only(
 ):
     other = connect(dsn=server.dsn("postgres"))
     make.start(colliding_elsewhere(other, code), transactional=True)
-    queue.insert("a", "b", "c")
-    queue.wait_until_finished()
+    queue.deliver("a", "b", "c")
     assert effects() == ["a", "c"]
     assert len(queue.retry_delays()) == 1
     assert [record.levelname for record in caplog.records] == ["WARNING"]

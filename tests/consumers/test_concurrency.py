@@ -110,8 +110,7 @@ def test_a_method_may_compute_the_key(queue, dsn, play):
 @pytest.mark.parametrize("key", [lambda event: event.json(), lambda event: [event.data]])
 def test_an_event_whose_key_cannot_be_computed_fails_alone(queue, start, play, key):
     start(concurrency=2, key=key)
-    queue.insert("no json", "1")
-    queue.wait_until_finished()
+    queue.deliver("no json", "1")
     failed = 1 if play.ended else 2  # a list is no key for either of them
     assert len(queue.retry_delays()) == failed
 
@@ -131,8 +130,7 @@ async def computed_later(data):
 )
 def test_an_event_whose_key_equals_no_other_fails(queue, start, play, log, key, words):
     start(concurrency=2, key=key)
-    queue.insert("a", "b")
-    queue.wait_until_finished()
+    queue.deliver("a", "b")
     assert play.begun == []
     assert len(queue.retry_delays()) == 2
     assert words in log.text
@@ -156,8 +154,7 @@ def test_stop_lets_running_events_end_and_starts_no_other(queue, start, play):
 def test_failures_are_retried_and_given_up_as_with_one(queue, client, start, play):
     play.errors = {"b": ValueError("no"), "c": Retry(after=900)}
     start(concurrency=3, max_retries=0)
-    queue.insert(*"abcd")
-    queue.wait_until_finished()
+    queue.deliver(*"abcd")
     (delay,) = queue.retry_delays()
     assert 800 < delay <= 900
     (dead,) = client.get_dead_events(QUEUE, CONSUMER)

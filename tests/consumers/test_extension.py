@@ -55,8 +55,7 @@ def test_failing_events_are_retried_for_ever(queue, make):
             raise ValueError("no")
 
     make.start(handler, max_retries=0, backoff=(0, 3600.0))
-    queue.insert("a", "b", "c")
-    queue.wait_until_finished()
+    queue.deliver("a", "b", "c")
     for _ in range(2):
         assert queue.retry_now() == 2
         queue.wait_until_finished()
@@ -93,8 +92,7 @@ def test_effects_happen_once_in_the_transaction(queue, client, make, bad):
             raise ValueError("no")
 
     make.start(handler, transactional=True)
-    queue.insert("a", "b", "c")
-    queue.wait_until_finished()
+    queue.deliver("a", "b", "c")
     rows = client.connection.execute("select data from effect").fetchall()
     assert [row[0] for row in rows] == (["a", "c"] if bad else ["a", "b", "c"])
 
@@ -102,8 +100,7 @@ def test_effects_happen_once_in_the_transaction(queue, client, make, bad):
 def test_a_batch_larger_than_part_size_is_read_through_a_cursor(queue, make):
     seen = []
     make.start(lambda event: seen.append(event.data), part_size=7)
-    queue.insert(*map(str, range(50)))
-    queue.wait_until_finished()
+    queue.deliver(*map(str, range(50)))
     assert seen == list(map(str, range(50)))
 
 
@@ -119,8 +116,7 @@ def test_a_batch_taken_over_is_left_alone(queue, client, make, caplog, fails):
     make.start(handler)
     queue.insert("a")
     eventually(lambda: "not ours any more" in caplog.text)
-    queue.insert("b")
-    queue.wait_until_finished()
+    queue.deliver("b")
     assert queue.retry_delays() == []
 
 

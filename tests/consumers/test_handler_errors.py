@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from pgqpy.consumers import Retry
-from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker, patched
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE, patched
 
 
 class Mute(Exception):
@@ -84,8 +84,7 @@ def test_an_odd_exception_fails_its_own_event_only(
 ):
     make.start(handler_of(ODD, transactional), transactional=transactional, max_retries=0)
     queue.insert("a", *ODD, "b")
-    queue.insert("c")
-    queue.wait_until_finished()
+    queue.deliver("c")
     dead = client.get_dead_events(QUEUE, CONSUMER)
     assert {event.ev_data for event in dead} == set(ODD)
     assert all(event.dead_reason.isprintable() for event in dead)
@@ -128,7 +127,7 @@ def test_what_cannot_be_caught_ends_run_with_one_line_and_leaves_the_batch(
             queue.client.connection.execute("update pgq.position set pos_part = null")
 
 
-def failing_batches(make, faults, seen):
+def failing_batches(faults, seen):
     """Make a process_batch that appends the data to `seen`, after one call for each fault."""
 
     def fail(fault):
@@ -142,59 +141,47 @@ def failing_batches(make, faults, seen):
             fault(*connection)
         seen.append(datas)
 
-    async def async_process_batch(self, batch, *connection):
-        datas = [event.data async for event in batch]
-        if faults:
-            fail(fault := faults.pop())
-            await fault(*connection)
-        seen.append(datas)
-
-    return async_process_batch if make.asynchronous else process_batch
+    return process_batch
 
 
 def test_after_an_odd_exception_of_process_batch_the_batch_is_delivered_again(
-    queue, make, log, transactional
+    queue, make_sync, log, transactional
 ):
     faults = [Mute(), asyncio.CancelledError(), make_untraceable()]
     if transactional:
         faults.append(lambda connection: connection.close())
     count, seen = len(faults), list[list[str]]()
-    process_batch = failing_batches(make, faults, seen)
-    make.start(process_batch=process_batch, transactional=transactional, backoff=(0.001, 3600.0))
-    queue.insert("a", "b")
-    queue.wait_until_finished()
+    made = {"process_batch": failing_batches(faults, seen), "transactional": transactional}
+    make_sync.start(**made, backoff=(0.001, 3600.0))
+    queue.deliver("a", "b")
     assert seen[-1] == ["a", "b"]
     assert log.text.count("failed and stays unfinished") == count
     assert "lost its connection" not in log.text
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), Hard("x")], ids=repr)
-def test_what_cannot_be_caught_in_process_batch_ends_run(queue, make, log, transactional, error):
+def test_what_cannot_be_caught_in_process_batch_ends_run(
+    queue, make_sync, log, transactional, error
+):
     queue.insert("a")
-    process_batch = failing_batches(make, [error], [])
+    process_batch = failing_batches([error], [])
     with pytest.raises(type(error)):
-        make.start(process_batch=process_batch, transactional=transactional).join()
+        make_sync.start(process_batch=process_batch, transactional=transactional).join()
     (told,) = [record for record in log.records if "ends" in record.message]
     assert "the handler of batch" in told.message
     assert queue.pending() > 0
 
 
-def test_closing_the_connection_is_a_failure_of_that_event(queue, make, effects, log):
+def test_closing_the_connection_is_a_failure_of_that_event(queue, make_sync, effects, log):
     def handler(event, connection):
         if event.data == "bad":
             connection.close()
         connection.execute(NOTE, [event.data])
 
-    async def async_handler(event, connection):
-        if event.data == "bad":
-            await connection.close()
-        await connection.execute(NOTE, [event.data])
-
-    chosen = staticmethod(async_handler if make.asynchronous else handler)
-    members = {"queue": QUEUE, "name": CONSUMER, "is_transactional": True, "process_event": chosen}
-    make.run(type("Closing", (make.base,), members)(make.dsn, backoff=(1000, 1000)))
-    queue.insert("a", "bad", "b")
-    queue.wait_until_finished()
+    members = {"is_transactional": True, "process_event": staticmethod(handler)}
+    kind = type("Closing", (make_sync.base,), {"queue": QUEUE, "name": CONSUMER, **members})
+    make_sync.run(kind(make_sync.dsn, backoff=(1000, 1000)))
+    queue.deliver("a", "bad", "b")
     assert effects() == ["a", "b"]
     assert len(queue.retry_delays()) == 1
     assert "lost its connection" not in log.text
@@ -210,8 +197,7 @@ def test_events_that_always_lose_the_connection_are_retried_alone(queue, make, e
 
     with patched("consumer.RECONNECT_BASE", 0.001):
         make.start(handler, transactional=True, backoff=(1000, 1000))
-        queue.insert("a", "bad", "b", "bad")
-        queue.wait_until_finished()
+        queue.deliver("a", "bad", "b", "bad")
     assert effects() == ["a", "b"]
     assert len(queue.retry_delays()) == 2
     assert log.text.count("lost its connection") == 6
@@ -239,7 +225,7 @@ def begun_stream(connection):
 
 @pytest.mark.parametrize("begin", [begun_pipeline, begun_copy, begun_transaction, begun_stream])
 def test_what_a_handler_leaves_open_on_the_connection_is_its_failure(
-    queue, dsn, effects, log, begin
+    queue, make_sync, effects, log, begin
 ):
     kept = []
 
@@ -249,12 +235,10 @@ def test_what_a_handler_leaves_open_on_the_connection_is_its_failure(
         else:
             connection.execute(NOTE, [event.data])
 
-    maker = Maker(dsn, asynchronous=False)
     members = {"queue": QUEUE, "name": CONSUMER, "is_transactional": True, "backoff": (1000, 1000)}
-    kind = type("Leaving", (maker.base,), {**members, "process_event": staticmethod(handler)})
-    running = maker.run(kind(dsn))
-    queue.insert("a", "bad", "b")
-    queue.wait_until_finished()
+    kind = type("Leaving", (make_sync.base,), {**members, "process_event": staticmethod(handler)})
+    running = make_sync.run(kind(make_sync.dsn))
+    queue.deliver("a", "bad", "b")
     running.stop()
     assert effects() == ["a", "b"]
     assert len(queue.retry_delays()) == 1

@@ -9,6 +9,8 @@ from contextlib import suppress
 
 import pytest
 
+from tests.support.fork_server import ForkedProcess
+
 WATCH = """
 import logging, os, re, signal, threading
 from types import SimpleNamespace
@@ -33,13 +35,10 @@ LOCKED_LOG = "logging.getLogger().handlers[0].acquire(); " + WAITS
 
 
 def run(code: str, stderr: int = subprocess.PIPE) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-c", WATCH + code],
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        timeout=30,
-        check=False,
-    )
+    command = [sys.executable, "-u", "-c", WATCH + code]
+    with ForkedProcess(command, stdout=subprocess.PIPE, stderr=stderr) as process:
+        out, said = process.communicate(timeout=30)
+    return subprocess.CompletedProcess(command, process.returncode, out, said)
 
 
 def test_handler_that_hangs_ends_the_process_although_nobody_reads_its_log():

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from pgqpy import calls
 from pgqpy.consumers._sync.session import Session
 from tests.consumers.harness import CONSUMER, QUEUE
 from tests.support.waiting import eventually
@@ -37,22 +36,19 @@ RUN = {
 INTERVAL = "show client_connection_check_interval"
 
 
-@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("end", ["SIGKILL", "handler_timeout"])
 @pytest.mark.parametrize("kind", sorted(RUN))
 def test_the_session_ends_with_its_process_so_the_next_process_starts(
-    queue, client, dsn, spawn, gate, kind, end, shared
+    queue, dsn, spawn, gate, kind, end
 ):
-    if shared:
-        client.call(calls.share.set_consumer_mode(QUEUE, CONSUMER, "shared"))
-    settings = {"shared": shared, "handler_timeout": 1 if end == "handler_timeout" else None}
+    settings = {"handler_timeout": 1 if end == "handler_timeout" else None}
     queue.insert("a")
     process = spawn("-c", RUN[kind], dsn, gate.wait_sql, repr(settings))
     first = gate.wait_for_arrival()
     if end == "SIGKILL":
         process.kill()
     assert process.wait() == (-9 if end == "SIGKILL" else 1)
-    again = spawn("-c", RUN[kind], dsn, gate.wait_sql, repr({"shared": shared}))
+    again = spawn("-c", RUN[kind], dsn, gate.wait_sql, "{}")
     eventually(lambda: again.popen.poll() is not None or gate.waiting() not in ([], [first]))
     assert again.popen.poll() is None, again.output()
     assert first not in gate.waiting()

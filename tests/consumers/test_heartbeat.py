@@ -48,8 +48,7 @@ def asks_over_its_own_session(queue, make, when_it_runs, **settings):
     running = make.start(handler, dead_interval=1, **settings)
     eventually(lambda: private(running.consumer, "worked"))
     when_it_runs()
-    queue.insert(*"abcd")
-    queue.wait_until_finished()
+    queue.deliver(*"abcd")
     assert sorted(seen) == [*"abcd"]
     assert not private(running.consumer, "loop").held.in_doubt
     assert running.error is None
@@ -106,8 +105,7 @@ def test_process_batch_asks_over_the_session_of_its_own_while_it_reads(queue, lo
         process_batch=reading(lonely, handle), dead_interval=1, part_size=2, **mode
     )
     eventually(lambda: private(running.consumer, "worked"))
-    queue.insert(*"abcd")
-    queue.wait_until_finished()
+    queue.deliver(*"abcd")
     assert [data for data, _ in seen] == [*"abcd"]
     assert seen[1][1] > seen[0][1]
     assert "is not ours any more" not in log.text
@@ -136,8 +134,7 @@ def test_threads_that_read_one_batch_do_not_ask_at_once(queue, dsn, connection):
     try:
         running = maker.start(process_batch=process_batch, dead_interval=1, shared=True)
         eventually(lambda: private(running.consumer, "worked"))
-        queue.insert(*"abcd")
-        queue.wait_until_finished()
+        queue.deliver(*"abcd")
         assert sorted(seen) == sorted(READERS * "abcd")
         assert running.error is None
     finally:
@@ -180,8 +177,7 @@ def test_a_worker_that_can_give_no_heartbeat_has_an_outage(queue, lonely, log, t
         handler, dead_interval=1, transactional=transactional, lanes=1, key="extra1"
     )
     eventually(lambda: private(running.consumer, "worked"))
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     assert "no heartbeat for batch" in seen[0]
     assert "one more for each worker, raise dead_interval, or set a smaller part_size" in seen[0]
     eventually(lambda: running.consumer.outage() is None)
@@ -200,8 +196,7 @@ def test_each_part_of_a_transactional_worker_is_a_heartbeat(queue, lonely):
         handler, dead_interval=1, transactional=True, part_size=1, lanes=1, key="extra1"
     )
     eventually(lambda: private(running.consumer, "worked"))
-    queue.insert(*"ab")
-    queue.wait_until_finished()
+    queue.deliver(*"ab")
     first, second = signs
     assert second >= first + 1  # dead_interval
 

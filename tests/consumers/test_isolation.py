@@ -11,7 +11,7 @@ from tests.consumers.harness import NOTE, QUEUE
 from tests.support.waiting import eventually
 
 CONSUMERS = [f"consumer_{number}" for number in range(4)]
-BATCHES = 40
+BATCHES = 12
 
 
 ISOLATION = "insert into effect (data) select current_setting('transaction_isolation')"

@@ -16,7 +16,6 @@ from tests.support.waiting import eventually
 SHAPES = [
     {},
     {"transactional": True, "part_size": 2},
-    {"part_size": 2},
     {"concurrency": 4},
 ]
 
@@ -89,8 +88,7 @@ def test_handlers_side_by_side_have_events_of_different_keys(queue, dsn):
 def test_events_without_a_key_come_too(queue, make):
     seen = []
     make.start(lambda event: seen.append(event.data), **LANES)
-    queue.insert(*map(str, range(20)))
-    queue.wait_until_finished()
+    queue.deliver(*map(str, range(20)))
     assert sorted(map(int, seen)) == list(range(20))
 
 
@@ -143,23 +141,6 @@ def test_a_retried_event_comes_again_in_the_lane_of_its_key(queue, make, transac
     assert queue.retry_now() == 1
     queue.wait_until_finished()
     eventually(lambda: seen[-1] == ("key3:0001", 1))
-
-
-def test_events_that_are_given_up_belong_to_the_consumer(queue, make, client):
-    def handler(event):
-        if event.extra1 == "key1":
-            raise ValueError("never")
-        if event.extra1 == "key2":
-            raise KeyError("again")
-
-    make.start(handler, **LANES, give_up=(ValueError,), max_retries=0)
-    insert(queue, [1])
-    queue.wait_until_finished()
-    dead = client.get_dead_events(QUEUE, CONSUMER)
-    assert {(event.ev_data, event.dead_error) for event in dead} == {
-        ("key1:0001", "ValueError"),
-        ("key2:0001", "KeyError"),
-    }
 
 
 @pytest.mark.parametrize("transactional", [False, True])
@@ -233,20 +214,6 @@ def test_the_number_of_lanes_changes_while_runs_work(
     eventually(lambda: works(again))
     text = f"has {number} lanes, not 4: `pgqpy consumer set` changes it"
     assert [text in record.message for record in log.records if record.levelno > 20] == [True]
-
-
-def test_a_lost_session_is_followed_by_one_with_the_same_batch(
-    queue, make, effects, gate, waiting_handler, connection, connect
-):
-    make.start(waiting_handler[True], **LANES | {"lanes": 1}, transactional=True)
-    queue.insert("a")
-    pid = gate.wait_for_arrival()
-    (batch,) = taken(connection)
-    connect().execute("select pg_terminate_backend(%s)", [pid])
-    eventually(lambda: set(gate.waiting()) - {pid})
-    assert taken(connection) == [batch]
-    gate.open()
-    eventually(lambda: effects() == ["a"] and not taken(connection))
 
 
 def test_a_consumer_that_is_unregistered_ends_its_runs(queue, make, client):

@@ -73,14 +73,6 @@ def test_an_event_where_two_live_runs_lost_their_sessions_is_handled(
     assert client.get_dead_events(QUEUE, CONSUMER) == []
 
 
-@pytest.mark.parametrize("settings", SHAPES)
-def test_an_event_whose_run_stays_away_is_dead_at_last(start, connection, client, log, settings):
-    seen = start("elsewhere:1:x", grace=0.1, **settings)
-    eventually(lambda: seen == ["b", "c"] and not taken(connection))
-    assert [event.ev_data for event in client.get_dead_events(QUEUE, CONSUMER)] == ["a"]
-    assert WAITS in log.text
-
-
 def test_a_lane_that_ends_while_its_parts_are_widened_ends_no_run(
     make, queue, client, connection, call, monkeypatch
 ):

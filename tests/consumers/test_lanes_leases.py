@@ -6,7 +6,7 @@ import pytest
 
 from tests.consumers.harness import NOTE
 from tests.consumers.lanes import LANES, in_order, insert
-from tests.consumers.test_leases import make, until
+from tests.consumers.test_leases import make
 from tests.consumers.workers import ENDED, taken
 from tests.support.waiting import eventually
 
@@ -43,19 +43,6 @@ def test_runs_with_a_lease_keep_the_order_of_each_key(
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-def test_the_lease_of_a_lane_is_extended_while_a_handler_runs(
-    queue, make, effects, gate, waiting_handler, connection, transactional
-):
-    make.start(waiting_handler[transactional], **ONE | {"lease": 1}, transactional=transactional)
-    queue.insert("a")
-    gate.wait_for_arrival()
-    at_first = until(connection)
-    eventually(lambda: until(connection) > at_first)
-    gate.open()
-    eventually(lambda: effects() == ["a"] and not taken(connection))
-
-
-@pytest.mark.parametrize("transactional", [False, True])
 def test_a_run_whose_lease_has_ended_changes_nothing(
     queue, make, effects, gate, waiting_handler, connection, log, transactional
 ):
@@ -74,20 +61,3 @@ def test_a_run_whose_lease_has_ended_changes_nothing(
     queue.insert("b")
     eventually(lambda: "b" in effects())
     assert effects() == ["a", "b"] if transactional else sorted(effects()) == ["a", "a", "b"]
-
-
-def test_a_run_that_stops_releases_its_lane(queue, make, connection, log):
-    seen = []
-
-    def once(event):
-        seen.append(event.data)
-        first.stop()
-
-    first = make.consumer(once, **ONE)
-    running = make.run(first)
-    queue.insert("a", "b")
-    running.join()
-    make.start(lambda event: seen.append(event.data), **ONE)
-    eventually(lambda: seen[-1] == "b" and not taken(connection))
-    assert "crash" not in log.text
-    assert "could not tell" not in log.text

@@ -48,8 +48,7 @@ def test_settings_that_make_no_sense_with_lanes_are_refused(make, settings, word
 )
 def test_a_class_of_another_mode_is_refused_after_a_run(queue, make, first, second, words, log):
     running = make.start(ignore, **first)
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     running.stop()
     with pytest.raises(WrongMode, match=words) as caught:
         make.start(ignore, **second).join()
@@ -70,8 +69,7 @@ def test_a_class_of_another_mode_is_refused_after_a_run(queue, make, first, seco
 def test_a_class_of_another_mode_is_refused_beside_a_run(make, queue, first, second, error, words):
     running = make.start(ignore, **first)
     eventually(lambda: works(running))
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     with pytest.raises(error, match=words):
         make.start(ignore, **second).join()
 
@@ -131,11 +129,9 @@ def test_while_the_key_changes_a_failed_event_keeps_no_other_waiting(queue, make
 def test_a_consumer_goes_back_from_lanes_to_plain(queue, make, client, connection):
     seen = []
     first = make.start(lambda event: seen.append(event.data), **LANES)
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     client.call(calls.lanes.set_lanes(QUEUE, CONSUMER, 1, "extra1"))
-    queue.insert("b")
-    queue.wait_until_finished()
+    queue.deliver("b")
     first.stop()
     eventually(lambda: not connection.execute(SESSIONS).fetchall())
     assert client.call(calls.share.set_consumer_mode(QUEUE, CONSUMER, "plain")) == 1
@@ -169,23 +165,23 @@ def test_spare_runs_tell_once_that_they_wait_and_send_one_statement_a_look(
 
 
 @pytest.mark.usefixtures("no_ticker_check")
-def test_sixty_four_runs_share_eight_lanes(
+def test_many_runs_share_eight_lanes(
     queue, dsn, gate, waiting_handler, log, monkeypatch, connection, effects, polls
 ):
     maker, chosen = Maker(dsn, asynchronous=False), LANES | {"lanes": 8}
     polls(0.5)
     keys = [f"key{number}" for number in range(40)]
     with patched("lane_lock.SPARE", 0.05):
-        started = [maker.start(waiting_handler[False], **chosen) for _ in range(64)]
+        started = [maker.start(waiting_handler[False], **chosen) for _ in range(24)]
         try:
             eventually(lambda: all(map(works, started)))
             datas = insert(queue, [1, 2], keys)
             eventually(lambda: len(gate.waiting()) == 8)
             # A run may tell it before the last lane is taken: so the number is not looked at.
-            eventually(lambda: log.text.count("lane(s) are with other processes") == 56)
+            eventually(lambda: log.text.count("lane(s) are with other processes") == 16)
             sent = count_statements(monkeypatch)
             queue.tick()
-            eventually(lambda: len(sent) > 56)
+            eventually(lambda: len(sent) > 16)
             # A look after a tick sets up the batch that it may find, in the same round trip.
             looks = [each for each in sent if "synchronous_commit" not in each]
             assert all("take_lane" in each for each in looks), set(looks)

@@ -124,8 +124,7 @@ def start(make, left):
 def test_work_left_by_an_event_that_failed_is_undone_with_it(queue, effects, start, left):
     """Else its effect is committed with another event, and again when it is retried (G9)."""
     start(backoff=(1000, 1000))
-    queue.insert("a", "bad", "c")
-    queue.wait_until_finished()
+    queue.deliver("a", "bad", "c")
     assert effects() == ["a", "c"]
     assert set(left.errors) == {PgqError}
     assert len(queue.retry_delays()) == 1
@@ -133,8 +132,7 @@ def test_work_left_by_an_event_that_failed_is_undone_with_it(queue, effects, sta
 
 def test_a_block_left_by_an_event_that_failed_is_blamed_on_that_event(queue, effects, start, left):
     start("in_block", backoff=(1000, 1000))
-    queue.insert("a", "bad", "c")
-    queue.wait_until_finished()
+    queue.deliver("a", "bad", "c")
     assert effects() == ["a", "c"]
     assert left.errors
     assert len(queue.retry_delays()) == 1
@@ -143,8 +141,7 @@ def test_a_block_left_by_an_event_that_failed_is_blamed_on_that_event(queue, eff
 def test_work_that_an_event_left_is_refused_and_told(queue, effects, start, left, log):
     """In the next event's call it would be undone if that one fails."""
     start()
-    queue.insert("left", "c")
-    queue.wait_until_finished()
+    queue.deliver("left", "c")
     assert effects() == ["left", "c"]
     assert left.errors == [PgqError]
     assert "the connection of a handler call that has ended" in log.text

@@ -51,8 +51,7 @@ def test_a_consumer_that_is_registered_anew_does_not_run_twice(queue, client, ma
     with short_grace(), pytest.raises(ConsumerRunning):
         may_end.set()
         first.join()
-    queue.insert("b")
-    queue.wait_until_finished()
+    queue.deliver("b")
 
 
 def test_a_second_run_is_refused_as_long_as_the_first_lives(queue, make, connection, log):
@@ -136,13 +135,11 @@ def test_an_idle_consumer_that_is_registered_anew_takes_the_lock_again(
         return ()
 
     first = make.start(handler, **settings)
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     with client.transaction():
         client.unregister_consumer(QUEUE, CONSUMER)
         client.register_consumer(QUEUE, CONSUMER)
-    queue.insert("b")
-    queue.wait_until_finished()
+    queue.deliver("b")
     assert seen == ["a", "b"]
     with short_grace(), pytest.raises(ConsumerRunning):
         make.start(handler, **settings).join()
@@ -235,5 +232,4 @@ def test_one_object_runs_once_though_two_threads_begin_at_the_same_time(queue, m
     assert [str(run.error) for run in runs if run.error] == [
         f"this {type(consumer).__name__} runs already"
     ]
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")

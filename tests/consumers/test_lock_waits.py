@@ -77,8 +77,7 @@ def test_a_lock_that_keeps_a_consumer_from_reading_its_batch_is_an_outage(
         return ()  # statements
 
     outage = make.start(note, **settings).consumer.outage
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     assert outage() is None
     keeper = connect()
     keeper.execute("begin")

@@ -9,8 +9,8 @@ from tests.consumers.harness import CONSUMER, QUEUE
 LIMIT = 40 << 20  # octets; each batch is 60 MB
 
 PROGRAM = """
-import asyncio, inspect, resource, sys
-from pgqpy.consumers import AsyncConsumer, Consumer, TransactionalConsumer
+import resource, sys
+from pgqpy.consumers import Consumer, TransactionalConsumer
 
 class Counting:
     queue, name, seen, on_error = {queue!r}, {name!r}, 0, "stop"
@@ -26,16 +26,9 @@ class Events(Counting, Consumer):
     def process_event(self, event):
         self.count()
 
-class AsyncEvents(Counting, AsyncConsumer):
-    async def process_event(self, event):
-        self.count()
-
 class Transactional(Counting, TransactionalConsumer):
     def process_event(self, event, connection):
         self.count()
-
-class Worker(Transactional):
-    shared = True
 
 class Batches(Counting, Consumer):
     def process_batch(self, batch):
@@ -51,9 +44,7 @@ class Failing(Counting, Consumer):
 import logging
 logging.disable(logging.CRITICAL)
 consumer = globals()[sys.argv[2]](sys.argv[1])
-outcome = consumer.run()
-if inspect.iscoroutine(outcome):
-    asyncio.run(outcome)
+consumer.run()
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print("seen", consumer.seen, "grown", (after - consumer.before) << 10)
 """
@@ -63,9 +54,7 @@ print("seen", consumer.seen, "grown", (after - consumer.before) << 10)
     ("kind", "events", "size"),
     [
         ("Events", 60_000, 1000),
-        ("AsyncEvents", 30_000, 2000),
         ("Transactional", 30_000, 2000),
-        ("Worker", 30_000, 2000),
         ("Batches", 30_000, 2000),
         ("Failing", 12_000, 5000),
     ],

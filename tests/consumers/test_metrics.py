@@ -86,26 +86,22 @@ def test_a_transactional_handler_is_timed(queue, make, metrics, effects):
     assert (metrics(f"{HANDLER}_count"), metrics(f"{AGE}_count")) == (2, 2)
 
 
-def test_a_handler_of_batches_has_one_time_a_batch_and_an_age_an_event(queue, make, metrics):
+def test_a_handler_of_batches_has_one_time_a_batch_and_an_age_an_event(queue, make_sync, metrics):
     def read_twice(_self: Any, batch: Any) -> None:
         assert [event.id for event in batch] == [event.id for event in batch]
-
-    async def read_twice_async(_self: Any, batch: Any) -> None:
-        assert [event.id async for event in batch] == [event.id async for event in batch]
 
     for data in ("a", "old", "c"):
         queue.client.insert_event(QUEUE, "t", data)
     queue.client.connection.execute(OLD)
     queue.tick()
-    handler = read_twice_async if make.asynchronous else read_twice
-    run(make, metrics, process_batch=handler)
+    run(make_sync, metrics, process_batch=read_twice)
     eventually(lambda: metrics(EVENTS) == 3)
     assert (metrics(f"{HANDLER}_count"), metrics(f"{AGE}_count")) == (1, 3)
     assert metrics(f"{AGE}_bucket", le="3600.0") == 2
     assert metrics(f"{AGE}_bucket", le="14400.0") == 3
 
 
-def test_a_failed_batch_is_timed_and_has_no_age(queue, make, metrics):
+def test_a_failed_batch_is_timed_and_has_no_age(queue, make_sync, metrics):
     calls = []
 
     def fail_once(_self: Any, batch: Any) -> None:
@@ -113,14 +109,8 @@ def test_a_failed_batch_is_timed_and_has_no_age(queue, make, metrics):
         if len(calls) == 1:
             raise ValueError("not yet")
 
-    async def fail_once_async(_self: Any, batch: Any) -> None:
-        calls.append([event async for event in batch])
-        if len(calls) == 1:
-            raise ValueError("not yet")
-
     queue.insert("a", "b")
-    handler = fail_once_async if make.asynchronous else fail_once
-    run(make, metrics, process_batch=handler, backoff=(0.01, 3600.0))
+    run(make_sync, metrics, process_batch=fail_once, backoff=(0.01, 3600.0))
     eventually(lambda: metrics(EVENTS) == 2)
     assert (metrics(f"{HANDLER}_count"), metrics(f"{AGE}_count")) == (2, 2)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pgqpy.consumers import AsyncConsumer, Consumer
+from pgqpy.consumers import Consumer
 from pgqpy.consumers.settings import FIXED
 from tests.consumers.harness import CONSUMER, END, QUEUE, Queue, private
 from tests.support.waiting import eventually
@@ -75,27 +75,13 @@ def test_settings_of_the_class_count_from_the_next_run_on(queue, make, client):
     running = make.run(consumer)
     eventually(lambda: private(consumer, "worked"))
     type(consumer).name, type(consumer).max_retries = "second", 0
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     assert (consumer.name, consumer.max_retries) == (CONSUMER, 20)
     running.stop()
     client.register_consumer(QUEUE, "second")
     queue.insert("b")
     make.run(consumer)
     eventually(lambda: seen == [(CONSUMER, "a"), ("second", "b")])
-
-
-def test_a_consumer_that_was_renamed_runs_again(queue, make, client):
-    seen = []
-    consumer: Any = make.consumer(lambda event: seen.append((consumer.name, event.data)))
-    client.register_consumer(QUEUE, "second")
-    queue.insert("a")
-    for name in (CONSUMER, "second", CONSUMER):
-        consumer.name = name
-        running = make.run(consumer)
-        queue.insert(name)
-        eventually(lambda: (consumer.name, consumer.name) in seen)
-        running.stop()
 
 
 class Sent(Consumer):
@@ -107,21 +93,10 @@ class Sent(Consumer):
         self.seen = event.data
 
 
-class AsyncSent(AsyncConsumer):
-    """The same for asyncio."""
-
-    queue, name = QUEUE, CONSUMER
-
-    async def process_event(self, event):
-        self.seen = event.data
-
-
-def test_a_consumer_that_was_pickled_runs(queue, make):
-    kind = AsyncSent if make.asynchronous else Sent
-    consumer = pickle.loads(
-        pickle.dumps(kind(make.dsn, filter={"type": ["test"], "extra1": ["eu"]}))
-    )
+def test_a_consumer_that_was_pickled_runs(queue, make_sync, dsn):
+    sent = Sent(dsn, filter={"type": ["test"], "extra1": ["eu"]})
+    consumer = pickle.loads(pickle.dumps(sent))
     queue.client.insert_event(QUEUE, "test", "a", extra1="eu")
     queue.tick()
-    make.run(consumer)
+    make_sync.run(consumer)
     eventually(lambda: getattr(consumer, "seen", None) == "a")

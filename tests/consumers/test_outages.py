@@ -10,6 +10,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import pgqpy
+from pgqpy.consumers import Consumer
 from pgqpy.consumers.crash import RunEnd
 from pgqpy.errors import ConnectionFailed, ConsumerNotFound, SchemaMissing, SchemaRefused
 from tests.consumers.harness import CONSUMER, END, QUEUE, SESSIONS, Maker, Queue, installed, private
@@ -73,8 +74,7 @@ def test_a_connection_lost_in_a_handler_gives_the_batch_again(
 
     handler = in_transaction if transactional else plain
     make.start(handler, transactional=transactional)
-    queue.insert("a", "b", "c")
-    queue.wait_until_finished()
+    queue.deliver("a", "b", "c")
     # A plain handler may begin one more event before the end of the session is noticed.
     assert seen[:-3] in ([["a", "b"]] if transactional else [["a", "b"], ["a", "b", "c"]])
     assert seen[-3:] == ["a", "b", "c"]
@@ -96,9 +96,9 @@ def test_a_connection_lost_while_reading_a_large_batch_gives_it_again(queue, mak
     assert len(set(seen)) == 50
 
 
-def test_a_connection_lost_while_process_batch_reads_gives_it_again(queue, dsn, connection):
-    from pgqpy.consumers import Consumer
-
+def test_a_connection_lost_while_process_batch_reads_gives_it_again(
+    queue, make_sync, dsn, connection
+):
     batches: list[Any] = []
 
     class Reading(Consumer):
@@ -113,15 +113,11 @@ def test_a_connection_lost_while_process_batch_reads_gives_it_again(queue, dsn, 
                     connection.execute(END)
             batches.append(count)
 
-    maker = Maker(dsn, asynchronous=False)
-    maker.run(Reading(dsn))
-    try:
-        queue.fill(50)
-        queue.wait_until_finished()
-        assert batches[0] == "lost"
-        assert batches[-5:] == [10] * 5
-    finally:
-        maker.close()
+    make_sync.run(Reading(dsn))
+    queue.fill(50)
+    queue.wait_until_finished()
+    assert batches[0] == "lost"
+    assert batches[-5:] == [10] * 5
 
 
 @pytest.mark.parametrize("transactional", [False, True])
@@ -147,8 +143,7 @@ def test_a_handler_that_always_kills_the_connection_does_not_spin(
 def test_a_loss_after_some_work_is_a_new_one_that_needs_no_long_wait(queue, make, connection, log):
     make.start(lambda event: None)
     for losses in range(1, 9):
-        queue.insert("a")
-        queue.wait_until_finished()
+        queue.deliver("a")
         connection.execute(END)
         eventually(partial(has, log, "runs again", losses))
     delays = [float(delay) for delay in re.findall(r"tries again in ([\d.]+) s", log.text)]
@@ -156,8 +151,7 @@ def test_a_loss_after_some_work_is_a_new_one_that_needs_no_long_wait(queue, make
     assert max(delays) <= 0.1  # seconds; the eighth in a row may wait for more than 10
 
 
-@pytest.mark.parametrize("transactional", [False, True])
-@pytest.mark.parametrize("crash", [False, True])
+@pytest.mark.parametrize(("transactional", "crash"), [(False, True), (True, False), (True, True)])
 def test_a_server_restart_in_the_middle_of_a_batch_loses_nothing(
     own_server, asynchronous, transactional, crash, log
 ):
@@ -270,8 +264,7 @@ def test_timeouts_of_the_role_do_not_end_long_handlers(queue, make, client):
 
     try:
         running = make.start(handler, transactional=True)
-        queue.insert("a")
-        queue.wait_until_finished()
+        queue.deliver("a")
         assert seen == ["a"]
         running.stop()
     finally:

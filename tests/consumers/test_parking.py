@@ -19,8 +19,6 @@ SHAPES: dict[str, dict[str, int]] = {
     "plain": {},
     "parts": {"part_size": 3},
     "concurrency": {"concurrency": 4},
-    "concurrency, lists": {"concurrency": 4, "part_size": 5},
-    "lanes": {"lanes": 4},
     "lanes, concurrency": {"lanes": 2, "concurrency": 4, "part_size": 5},
 }
 TRANSACTIONAL: dict[str, dict[str, int]] = {

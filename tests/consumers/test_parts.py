@@ -130,11 +130,11 @@ def test_an_event_and_its_copy_in_one_batch_stay_together(queue, client, make):
 
 
 @pytest.mark.parametrize(
-    ("settings", "first"),
-    [({"part_size": 2}, 6), ({"part_size": 2, "shared": True}, 9)],
+    ("settings", "numbers"),
+    [({"part_size": 2}, range(6, 36)), ({"part_size": 2, "shared": True}, range(9, 39, 3))],
 )
 def test_a_consumer_that_dies_before_any_statement_repeats_no_effect(
-    queue, dsn, effects, monkeypatch, settings, first
+    queue, dsn, effects, monkeypatch, settings, numbers
 ):
     """Dying means here: the connection ends, and nothing more is sent."""
     left: Iterator[int] = iter(())  # how many statements are left, before each
@@ -155,7 +155,7 @@ def test_a_consumer_that_dies_before_any_statement_repeats_no_effect(
     monkeypatch.setattr(crash, "MAX_ATTEMPTS", 99)
     settings = {"transactional": True, **settings}
     expected = []
-    for number in range(first, first + 30):
+    for number in numbers:
         datas = [f"{number:02}.{n}" for n in range(3)]
         queue.insert(*datas)
         expected += datas

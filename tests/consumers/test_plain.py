@@ -15,8 +15,7 @@ from tests.support.waiting import eventually
 def test_events_come_in_order_and_the_batch_is_finished(queue, make):
     seen = []
     make.start(lambda event: seen.append(event.data))
-    queue.insert("a", "b", "c")
-    queue.wait_until_finished()
+    queue.deliver("a", "b", "c")
     assert seen == ["a", "b", "c"]
 
 
@@ -27,15 +26,6 @@ def test_run_registers_the_consumer_but_creates_no_queue(client, make):
     client.create_queue(QUEUE)
     make.start(lambda event: None)
     eventually(lambda: client.get_consumer_info(QUEUE, CONSUMER))
-
-
-def test_events_of_many_batches_come_once_each(queue, make):
-    for n in range(5):
-        queue.insert(str(n), str(n))
-    seen = []
-    make.start(lambda event: seen.append(event.data))
-    queue.wait_until_finished()
-    assert seen == [str(n) for n in range(5) for _ in range(2)]
 
 
 @pytest.mark.parametrize("name", [QUEUE, Name.ORDERS])
@@ -57,24 +47,10 @@ def test_a_failing_event_is_delivered_again_through_the_retry_queue(queue, make)
             raise ValueError("not yet")
 
     make.start(handler)
-    queue.insert("a", "b", "c")
-    queue.wait_until_finished()
+    queue.deliver("a", "b", "c")
     assert queue.retry_now() == 1
     queue.wait_until_finished()
     assert seen == [("a", None), ("b", None), ("c", None), ("b", 1)]
-
-
-def test_delays_grow_with_the_events_own_retries(queue, make):
-    def handler(event):
-        raise ValueError("never")
-
-    make.start(handler, backoff=(100.0, 3600.0))
-    queue.insert("a")
-    for n in range(4):
-        queue.wait_until_finished()
-        (delay,) = queue.retry_delays()
-        assert 50 * 2**n - 30 <= delay <= 100 * 2**n
-        queue.retry_now()
 
 
 def test_retry_asks_for_its_own_delay_and_never_kills_the_event(queue, client, make):
@@ -85,8 +61,7 @@ def test_retry_asks_for_its_own_delay_and_never_kills_the_event(queue, client, m
         raise Retry(after=1000, reason="later")
 
     make.start(handler, max_retries=0)
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     (delay,) = queue.retry_delays()
     assert 900 < delay <= 1000
     queue.retry_now()
@@ -107,8 +82,7 @@ def test_an_error_of_give_up_makes_its_event_dead_at_once(
 
     settings = {"transactional": transactional, "on_error": on_error}
     running = make.start(handler, give_up=(ValueError,), **settings)
-    queue.insert("a", "b", "c")
-    queue.wait_until_finished()
+    queue.deliver("a", "b", "c")
     (dead,) = client.get_dead_events(QUEUE, CONSUMER)
     assert (dead.ev_data, dead.dead_reason) == ("b", "never will be")
     running.stop()
@@ -122,8 +96,7 @@ def test_an_event_is_dead_after_max_retries_with_the_reason(queue, client, make)
         raise ValueError("bad \0 thing")
 
     make.start(handler, max_retries=2, backoff=(0, 3600.0))
-    (event_id,) = queue.insert("a")
-    queue.wait_until_finished()
+    (event_id,) = queue.deliver("a")
     while queue.retry_now():
         queue.wait_until_finished()
     assert seen == [None, 1, 2]
@@ -139,29 +112,11 @@ def test_a_failing_event_is_told_each_time_and_its_traceback_once(queue, make, l
         raise ValueError("bad thing")
 
     make.start(handler, max_retries=3, backoff=(0, 3600.0))
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     while queue.retry_now():
         queue.wait_until_finished()
     assert log.text.count("ValueError: bad thing") == 4
     assert log.text.count("Traceback") == 1
-
-
-def test_a_revived_dead_event_is_delivered_again(queue, client, make):
-    seen = []
-
-    def handler(event):
-        seen.append(event.data)
-        if len(seen) == 1:
-            raise ValueError("once")
-
-    make.start(handler, max_retries=0)
-    queue.insert("a")
-    queue.wait_until_finished()
-    assert len(client.revive_dead_events(QUEUE, CONSUMER)) == 1
-    queue.retry_now()
-    queue.wait_until_finished()
-    assert seen == ["a", "a"]
 
 
 def test_on_error_stop_raises_the_original_and_leaves_the_batch_unfinished(queue, make):
@@ -190,8 +145,7 @@ def test_retry_does_not_stop_a_consumer_that_stops_on_errors(queue, make):
         raise Retry(after=1000)
 
     make.start(handler, on_error="stop")
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     assert len(queue.retry_delays()) == 1
 
 
@@ -209,8 +163,7 @@ def test_stop_in_the_last_event_finishes_the_batch(queue, make):
 def test_stop_ends_a_long_wait_at_once(queue, make, polls):
     polls(3600)
     running = make.start(lambda event: None)
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     running.stop()
 
 
@@ -236,8 +189,7 @@ def test_no_transaction_is_open_while_a_handler_runs(queue, client, make):
         states.append(tuple(client.connection.execute(query).fetchone()))
 
     make.start(handler, part_size=2)
-    queue.insert(*"abcdefg")
-    queue.wait_until_finished()
+    queue.deliver(*"abcdefg")
     assert set(states) == {("idle", None)}
     assert len(states) == 7
 
@@ -261,8 +213,7 @@ def test_a_handlers_own_database_error_is_its_own(queue, make, connect):
             other.execute("select pg_terminate_backend(pg_backend_pid())")
 
     make.start(handler)
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     assert len(queue.retry_delays()) == 1
 
 
@@ -279,6 +230,5 @@ def test_private_names_of_an_application_do_not_break_the_consumer(queue, make):
     classes = ("", "_Consumer_", "_AsyncConsumer_")  # Python's names of self.__stop
     mine = {f"{its}_{name}": "mine" for name in names.split() for its in classes}
     make.start(lambda event: seen.append(event.data), **mine)
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     assert seen == ["a"]

@@ -7,10 +7,8 @@ import textwrap
 
 import pytest
 
-from pgqpy.errors import ConsumerRunning
-from tests.consumers.harness import CONSUMER, QUEUE, Maker, short_grace
+from tests.consumers.harness import CONSUMER, QUEUE
 from tests.support.gates import shut_gate
-from tests.support.waiting import eventually
 
 SYNC = """
 import os, sys, threading
@@ -160,23 +158,6 @@ def test_sigkill_before_finish_gives_the_batch_again(
     rows = [row[0] for row in connection.execute("select data from effect")]
     assert rows == (["a", "b", "c"] if transactional else ["a", "b", "c"] * 2)
     assert again.terminate() == 0
-
-
-def test_a_second_process_is_refused_and_told_who_runs(queue, start, dsn):
-    process = start("print('handled', flush=True)")
-    queue.insert("a")
-    process.wait_for_output("handled")
-    with short_grace(), pytest.raises(ConsumerRunning):
-        Maker(dsn, asynchronous=False).start(lambda event: None).join()
-    process.kill()
-    maker = Maker(dsn, asynchronous=False)
-    seen = []
-    maker.start(lambda event: seen.append(event.data))
-    queue.insert("b")
-    try:
-        eventually(lambda: seen == ["b"])
-    finally:
-        maker.close()
 
 
 def test_signal_handlers_are_put_back(queue, start):

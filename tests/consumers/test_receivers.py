@@ -50,7 +50,6 @@ def test_receivers_and_workers_share_events_and_take_over_from_each_other(
     [
         ("worker,receiver", 5, NEVER, [4, 4], "died 1 times .*, and 4 leases"),
         ("receiver,worker", NEVER, 5, [4, 4], "gave up"),
-        ("receiver,receiver,worker,receiver", 5, NEVER, [4, 14], "died 1 times .*, and 14 leases"),
         ("worker,receiver,worker", 7, 5, [5, 3], "died 2 times .*, and 3 leases"),
     ],
 )

@@ -175,8 +175,7 @@ def test_what_a_handler_returns_unfinished_is_its_failure_and_no_event_is_lost(
     queue, start, log, transactional
 ):
     start(UNFINISHED | FINISHED, transactional=transactional)
-    queue.insert(*FINISHED, *UNFINISHED)
-    queue.wait_until_finished()
+    queue.deliver(*FINISHED, *UNFINISHED)
     for name in UNFINISHED:
         article = "an" if name[0] in "aA" else "a"
         assert f"the handler returned {article} {name}, whose work was not done" in log.text
@@ -213,7 +212,6 @@ def test_a_plain_handler_that_returns_a_task_is_awaited(queue, dsn):
 
     maker = Maker(dsn, asynchronous=True)
     maker.run(handling(AsyncConsumer, staticmethod(handler))(dsn))
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     maker.close()
     assert done == ["a"]

@@ -6,6 +6,7 @@ import math
 import re
 from datetime import timedelta
 from enum import Enum
+from typing import Any
 
 import pytest
 
@@ -172,82 +173,52 @@ def test_a_lease_is_refused_without_shared():
     assert Whole(lease=timedelta(seconds=30), shared=True).lease == timedelta(seconds=30)
 
 
-def test_give_up_is_refused_with_process_batch():
-    class Batches(Consumer):
-        queue, name = "orders", "billing"
-
-        def process_batch(self, batch):
-            """Do nothing."""
-
-    with pytest.raises(ValueError, match="give_up needs process_event"):
-        Batches("dbname=x", give_up=(ValueError,))
+def alone(self, event):
+    """Be a handler."""
 
 
-def test_a_class_without_queue_is_refused():
-    class Nameless(Consumer):
-        name = "billing"
-
-        def process_event(self, event):
-            """Do nothing."""
-
-    with pytest.raises(ValueError, match=r"Nameless\.queue"):
-        Nameless()
+def with_connection(self, event, connection):
+    """Be a handler of a transactional consumer."""
 
 
-def test_a_class_without_handler_is_refused():
-    class Idle(Consumer):
-        queue, name = "orders", "billing"
-
-    with pytest.raises(TypeError, match="Idle needs process_event or process_batch"):
-        Idle()
+async def awaited(self, event):
+    """Be a handler for asyncio."""
 
 
-def test_a_class_with_both_handlers_is_refused():
-    class Both(Whole):
-        def process_batch(self, batch):
-            """Do nothing."""
+NAMED = {"queue": "orders", "name": "billing"}
+WRONG_CLASSES: list[tuple[Any, dict[str, Any], str]] = [
+    (Consumer, {"name": "billing", "process_event": alone}, r"Wrong\.queue"),
+    (Consumer, NAMED, "Wrong needs process_event or process_batch"),
+    (Whole, {"process_batch": alone}, "Wrong needs process_event or process_batch, one of them"),
+    (
+        Consumer,
+        {**NAMED, "process_batch": alone, "give_up": (ValueError,)},
+        "give_up needs process_event",
+    ),
+    (
+        TransactionalConsumer,
+        {**NAMED, "process_event": alone},
+        r"must take \(self, event, connection\)",
+    ),
+    (
+        Consumer,
+        {**NAMED, "process_event": with_connection},
+        r"must take \(self, event\): a TransactionalConsumer gets",
+    ),
+    (Consumer, {**NAMED, "process_event": awaited}, "AsyncConsumer"),
+    (AsyncConsumer, {**NAMED, "process_event": alone}, "async def"),
+    (
+        AsyncConsumer,
+        {**NAMED, "process_event": awaited, "key": awaited},
+        "a plain def that takes the event",
+    ),
+]
 
-    with pytest.raises(TypeError, match="Both needs process_event or process_batch, one of them"):
-        Both()
 
-
-def test_a_handler_with_the_wrong_arguments_is_refused():
-    class Missing(TransactionalConsumer):
-        queue, name = "orders", "billing"
-
-        def process_event(self, event):  # type: ignore[override]  # wrong on purpose
-            """Do nothing."""
-
-    with pytest.raises(TypeError, match=r"must take \(self, event, connection\)"):
-        Missing()
-
-    class Plain(Consumer):
-        queue, name = "orders", "billing"
-
-        def process_event(self, event, connection):
-            """Do nothing."""
-
-    with pytest.raises(TypeError, match=r"must take \(self, event\): a TransactionalConsumer gets"):
-        Plain()
-
-
-def test_a_handler_of_the_wrong_kind_is_refused():
-    class Waiting(Consumer):
-        queue, name = "orders", "billing"
-
-        async def process_event(self, event):  # type: ignore[override]  # as above
-            """Do nothing."""
-
-    class Blocking(AsyncConsumer):
-        queue, name = "orders", "billing"
-
-        def process_event(self, event):
-            """Do nothing."""
-
-    with pytest.raises(TypeError, match="AsyncConsumer"):
-        Waiting()
-    with pytest.raises(TypeError, match="async def"):
-        Blocking()
+@pytest.mark.parametrize(("base", "members", "words"), WRONG_CLASSES)
+def test_a_class_that_cannot_run_is_refused(base, members, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        type("Wrong", (base,), members)("dbname=x")
 
 
 def test_a_handler_may_have_more_arguments_of_its_own():
@@ -293,17 +264,3 @@ def test_concurrency_and_key_that_make_no_sense_are_refused(settings, message):
     settings.pop("process_event", None)
     with pytest.raises(ValueError, match=message):
         type("Wrong", (base,), members)("dbname=x", **settings)
-
-
-def test_a_key_that_is_async_is_refused():
-    async def key(event):
-        return event.id
-
-    class Wrong(AsyncConsumer):
-        queue, name = "orders", "billing"
-
-        async def process_event(self, event):
-            """Do nothing."""
-
-    with pytest.raises(ValueError, match="a plain def that takes the event"):
-        Wrong("dbname=x", key=key)  # type: ignore[arg-type]  # wrong on purpose

@@ -44,8 +44,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 def test_a_session_waits_for_the_threads_that_it_needs(queue, make, connection, log, refuse, name):
     seen: list[Any] = []
     make.start(lambda event: seen.append(event.data), shared=True)
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     refused = refuse(name)
     connection.execute(END)
     eventually(lambda: len(refused) >= 2)
@@ -81,6 +80,5 @@ def test_heartbeats_go_on_after_one_that_had_no_thread(queue, make, log, refuse)
         seen.append(event.data)
 
     running = make.start(handler, shared=True, dead_interval=1)
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     assert seen == ["a"]

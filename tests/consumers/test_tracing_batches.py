@@ -20,12 +20,7 @@ def run(make: Any, spans: Spans, handler: Any, **settings: Any) -> None:
         assert [event.id for event in batch] == [event.id for event in batch]
         handler()
 
-    async def process_async(_self: Any, batch: Any, *_more: Any) -> None:
-        assert [event.id async for event in batch] == [event.id async for event in batch]
-        handler()
-
-    made = process_async if make.asynchronous else process
-    consumer = make.consumer(process_batch=made, **settings)
+    consumer = make.consumer(process_batch=process, **settings)
     trace_consumer(consumer, tracer_provider=spans.provider)
     make.run(consumer)
 
@@ -40,10 +35,10 @@ def insert(queue: Any, *numbers: int) -> list[str]:
 
 
 @pytest.mark.parametrize("settings", [{}, {"transactional": True}, {"shared": True}], ids=str)
-def test_a_batch_has_one_span_with_a_link_to_each_event(queue, make, spans, settings):
+def test_a_batch_has_one_span_with_a_link_to_each_event(queue, make_sync, spans, settings):
     inside = []
     places = insert(queue, 1, 2, 3)
-    run(make, spans, lambda: inside.append(get_current_span().get_span_context()), **settings)
+    run(make_sync, spans, lambda: inside.append(get_current_span().get_span_context()), **settings)
     (process,) = spans.wait(PROCESS)
     queue.wait_until_finished()
     assert (parent(process), links(process)) == (None, places)
@@ -57,14 +52,14 @@ def test_a_batch_has_one_span_with_a_link_to_each_event(queue, make, spans, sett
     assert spans.names() == [PROCESS]
 
 
-def test_each_part_has_a_span(queue, make, spans):
+def test_each_part_has_a_span(queue, make_sync, spans):
     places = insert(queue, 1, 2, 3)
-    run(make, spans, lambda: None, part_size=2)
+    run(make_sync, spans, lambda: None, part_size=2)
     parts = spans.wait(PROCESS, 2)
     assert [links(part) for part in parts] == [places[:2], places[2:]]
 
 
-def test_a_batch_that_fails_says_so_in_its_span_and_is_traced_again(queue, make, spans):
+def test_a_batch_that_fails_says_so_in_its_span_and_is_traced_again(queue, make_sync, spans):
     failures = [ValueError("secret"), None]
 
     def handler() -> None:
@@ -72,7 +67,7 @@ def test_a_batch_that_fails_says_so_in_its_span_and_is_traced_again(queue, make,
             raise error
 
     places = insert(queue, 1)
-    run(make, spans, handler, backoff=(0.01, 3600.0))
+    run(make_sync, spans, handler, backoff=(0.01, 3600.0))
     processes = spans.wait(PROCESS, 2)
     assert [links(span) for span in processes] == [places] * 2
     codes = [span.status.status_code for span in processes]

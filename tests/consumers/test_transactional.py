@@ -7,7 +7,7 @@ from contextlib import suppress
 import psycopg
 import pytest
 
-from pgqpy.consumers import AsyncTransactionalConsumer, Retry, TransactionalConsumer
+from pgqpy.consumers import Retry, TransactionalConsumer
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE
 from tests.support.sqlstates import refused
 from tests.support.waiting import eventually
@@ -15,14 +15,6 @@ from tests.support.waiting import eventually
 
 def note(event):
     yield NOTE, [event.data]
-
-
-def test_effects_are_committed_with_the_batch(queue, make, effects):
-    make.start(note, transactional=True)
-    queue.insert("a", "b")
-    queue.insert("c")
-    queue.wait_until_finished()
-    assert effects() == ["a", "b", "c"]
 
 
 def test_effects_are_invisible_until_the_batch_is_finished(queue, make, effects):
@@ -33,8 +25,7 @@ def test_effects_are_invisible_until_the_batch_is_finished(queue, make, effects)
         seen.append(effects())
 
     make.start(handler, transactional=True)
-    queue.insert("a", "b")
-    queue.wait_until_finished()
+    queue.deliver("a", "b")
     assert seen == [[], []]
 
 
@@ -45,8 +36,7 @@ def test_only_the_failing_event_goes_to_the_retry_queue(queue, make, effects):
             raise ValueError("not yet")
 
     make.start(handler, transactional=True)
-    queue.insert("a", "b", "c")
-    queue.wait_until_finished()
+    queue.deliver("a", "b", "c")
     assert effects() == ["a", "c"]
     assert queue.retry_now() == 1
     queue.wait_until_finished()
@@ -59,8 +49,7 @@ def test_an_event_whose_statement_fails_is_set_apart_too(queue, make, effects):
         yield f"select 1 / {event.data}", []
 
     make.start(handler, transactional=True)
-    queue.insert("1", "0", "2")
-    queue.wait_until_finished()
+    queue.deliver("1", "0", "2")
     assert effects() == ["1", "2"]
     assert len(queue.retry_delays()) == 1
 
@@ -76,22 +65,10 @@ class Swallowing(TransactionalConsumer):
             connection.execute("select 1 / %s", [int(event.data != "b")])
 
 
-class AsyncSwallowing(AsyncTransactionalConsumer):
-    """The same for asyncio."""
-
-    queue, name = QUEUE, CONSUMER
-
-    async def process_event(self, event, connection):
-        with suppress(psycopg.Error):
-            await connection.execute(NOTE, [event.data])
-            await connection.execute("select 1 / %s", [int(event.data != "b")])
-
-
-def test_a_swallowed_database_error_is_a_failure_of_that_event(queue, dsn, effects, make):
+def test_a_swallowed_database_error_is_a_failure_of_that_event(queue, dsn, effects, make_sync):
     """The transaction is broken then, whatever the handler thinks of it."""
-    make.run((AsyncSwallowing if make.asynchronous else Swallowing)(dsn))
-    queue.insert("a", "b", "c")
-    queue.wait_until_finished()
+    make_sync.run(Swallowing(dsn))
+    queue.deliver("a", "b", "c")
     assert effects() == ["a", "c"]
     assert len(queue.retry_delays()) == 1
 
@@ -109,8 +86,7 @@ def test_a_deferred_constraint_fails_its_own_event_only(queue, make, effects, co
         yield "insert into paid values (%s, case when %s = 'b' then false end)", [event.data] * 2
 
     make.start(handler, transactional=True, backoff=(1000, 1000))
-    queue.insert(*data)
-    queue.wait_until_finished()
+    queue.deliver(*data)
     assert effects() == [each for each in data if each != "b"]
     assert len(queue.retry_delays()) == data.count("b")
 
@@ -126,8 +102,7 @@ def test_deferred_constraints_stay_deferred_across_events(queue, make, effects, 
         yield NOTE, [event.data]
 
     make.start(handler, transactional=True)
-    queue.insert("a", "bad", "b")
-    queue.wait_until_finished()
+    queue.deliver("a", "bad", "b")
     assert effects() == ["a", "b"]
 
 
@@ -140,8 +115,7 @@ def test_retry_and_dead_events_are_in_the_same_transaction(queue, client, make, 
             raise ValueError("no")
 
     make.start(handler, transactional=True, max_retries=0)
-    queue.insert("a", "later", "never")
-    queue.wait_until_finished()
+    queue.deliver("a", "later", "never")
     assert effects() == ["a"]
     assert len(queue.retry_delays()) == 1
     assert [dead.ev_data for dead in client.get_dead_events(QUEUE, CONSUMER)] == ["never"]
@@ -196,7 +170,7 @@ def test_a_handler_that_ends_the_transaction_by_sql_ends_run(
 
 
 @pytest.mark.parametrize("method", ["commit", "rollback"])
-def test_a_handler_that_calls_commit_or_rollback_ends_run(queue, make, dsn, effects, method):
+def test_a_handler_that_calls_commit_or_rollback_ends_run(queue, make_sync, dsn, effects, method):
     class Committing(TransactionalConsumer):
         queue, name = QUEUE, CONSUMER
 
@@ -204,16 +178,9 @@ def test_a_handler_that_calls_commit_or_rollback_ends_run(queue, make, dsn, effe
             connection.execute(NOTE, [event.data])
             getattr(connection, method)()
 
-    class AsyncCommitting(AsyncTransactionalConsumer):
-        queue, name = QUEUE, CONSUMER
-
-        async def process_event(self, event, connection):
-            await connection.execute(NOTE, [event.data])
-            await getattr(connection, method)()
-
     queue.insert("a")
     with refused("2D000"):
-        make.run((AsyncCommitting if make.asynchronous else Committing)(dsn)).join()
+        make_sync.run(Committing(dsn)).join()
     assert effects() == []
 
 
@@ -255,7 +222,7 @@ def test_parts_that_grow_after_crashes_are_handled_once(queue, client, make, eff
     assert seen == effects() == numbers
 
 
-def test_a_row_factory_set_by_a_handler_breaks_nothing(queue, dsn, make, effects):
+def test_a_row_factory_set_by_a_handler_breaks_nothing(queue, dsn, make_sync, effects):
     from psycopg.rows import dict_row
 
     class Rows(TransactionalConsumer):
@@ -265,16 +232,14 @@ def test_a_row_factory_set_by_a_handler_breaks_nothing(queue, dsn, make, effects
             connection.row_factory = dict_row
             connection.execute(NOTE, [event.data])
 
-    make.run(Rows(dsn))
+    make_sync.run(Rows(dsn))
     queue.insert("a")
-    queue.insert("b")
-    queue.wait_until_finished()
+    queue.deliver("b")
     assert effects() == ["a", "b"]
 
 
 def test_nothing_is_open_while_it_waits(queue, client, make, effects):
     make.start(note, transactional=True)
-    queue.insert("a")
-    queue.wait_until_finished()
+    queue.deliver("a")
     query = "select state from pg_stat_activity where application_name like 'pgqpy cons%'"
     eventually(lambda: client.connection.execute(query).fetchone() == ("idle",))

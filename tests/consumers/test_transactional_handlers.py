@@ -18,7 +18,7 @@ from pgqpy.consumers._async import transactional as async_loop
 from pgqpy.consumers._sync import consumer as sync_consumer
 from pgqpy.consumers._sync import transactional as sync_loop
 from pgqpy.errors import PgqError
-from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS, Maker
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS
 from tests.support.sqlstates import refused
 from tests.support.waiting import eventually
 
@@ -37,8 +37,7 @@ def test_settings_of_a_handler_do_not_hinder_the_finish(queue, make, effects, co
 
         make.start(handler, transactional=True, part_size=2)
         queue.insert("a", "b", "c")
-        queue.insert("d")
-        queue.wait_until_finished()
+        queue.deliver("d")
         assert effects() == ["a", "b", "c", "d"]
     finally:
         connection.execute("drop owned by tenant")
@@ -65,8 +64,7 @@ def test_timeouts_of_a_handler_end_before_the_next_fetch_or_a_failed_event(
             raise ValueError("careful from now on")
 
     make.start(handler, transactional=True, part_size=4 if failing else 1)
-    queue.insert("a", "b", "c")
-    queue.wait_until_finished()
+    queue.deliver("a", "b", "c")
     assert set(effects()) == {" ".join("0" for _ in known)}
 
 
@@ -77,8 +75,7 @@ def test_an_event_whose_handler_forbids_writing_is_set_apart(queue, make, effect
             yield "set transaction read only", []
 
     make.start(handler, transactional=True)
-    queue.insert("a", "b", "c")
-    queue.wait_until_finished()
+    queue.deliver("a", "b", "c")
     assert effects() == ["a", "c"]
     assert len(queue.retry_delays()) == 1
 
@@ -93,7 +90,7 @@ def test_a_handler_that_forbids_writing_ends_run_with_on_error_stop(queue, make,
         running.join()
 
 
-def test_a_batch_whose_handler_forbids_writing_fails_as_a_whole(queue, dsn, effects, log):
+def test_a_batch_whose_handler_forbids_writing_fails_as_a_whole(queue, make_sync, dsn, log):
 
     class Reading(TransactionalConsumer):
         queue, name = QUEUE, CONSUMER
@@ -102,13 +99,9 @@ def test_a_batch_whose_handler_forbids_writing_fails_as_a_whole(queue, dsn, effe
             list(batch)
             connection.execute("set transaction read only")
 
-    maker = Maker(dsn, asynchronous=False)
-    running = maker.run(Reading(dsn))
-    try:
-        queue.insert("a")
-        eventually(lambda: "failed and stays unfinished" in log.text)
-    finally:
-        maker.close()
+    running = make_sync.run(Reading(dsn))
+    queue.insert("a")
+    eventually(lambda: "failed and stays unfinished" in log.text)
     assert running.error is None
     assert "lost its connection" not in log.text
 
@@ -127,8 +120,7 @@ def test_an_event_after_which_the_server_ends_the_session_is_set_apart(
             eventually(lambda: not connection.execute(SESSIONS).fetchall())
 
     make.start(handler, transactional=True)
-    queue.insert("a", "b", "c")
-    queue.wait_until_finished()
+    queue.deliver("a", "b", "c")
     assert effects() == ["b", "c"]
     assert len(queue.retry_delays()) == 1
 
@@ -163,7 +155,9 @@ def test_a_handler_that_moves_its_own_consumer_is_not_repeated_without_a_pause(
 
 
 @pytest.mark.parametrize("place", [4, 5, 6])  # psycopg prepares what is sent the fifth time
-def test_a_swallowed_error_of_a_call_fails_its_own_event_only(queue, dsn, make, effects, place):
+def test_a_swallowed_error_of_a_call_fails_its_own_event_only(
+    queue, dsn, make_sync, effects, place
+):
     class Swallowing(TransactionalConsumer):
         def process_event(self, event, connection):
             connection.execute(NOTE, [event.data])
@@ -171,17 +165,9 @@ def test_a_swallowed_error_of_a_call_fails_its_own_event_only(queue, dsn, make, 
                 with suppress(PgqError, psycopg.Error):
                     Client(connection).insert_event("nope", "t", "x")
 
-    class AsyncSwallowing(AsyncTransactionalConsumer):
-        async def process_event(self, event, connection):
-            await connection.execute(NOTE, [event.data])
-            for _ in range(2 * (event.data == str(place))):
-                with suppress(PgqError, psycopg.Error):
-                    await AsyncClient(connection).insert_event("nope", "t", "x")
-
     events = [str(number) for number in range(8)]
     queue.insert(*events)
-    kind = AsyncSwallowing if make.asynchronous else Swallowing
-    make.run(kind(dsn, queue=QUEUE, name=CONSUMER))
+    make_sync.run(Swallowing(dsn, queue=QUEUE, name=CONSUMER))
     queue.wait_until_finished()
     assert effects() == [event for event in events if event != str(place)]
     assert len(queue.retry_delays()) == 1
@@ -202,7 +188,6 @@ def test_a_batch_may_be_passed_to_insert_events_over_its_connection(queue, dsn, 
             await AsyncClient(connection).insert_events(QUEUE, copies)
 
     make.run(Task(dsn) if make.asynchronous else Thread(dsn))
-    queue.insert("a", "b")
-    queue.wait_until_finished()
+    queue.deliver("a", "b")
     copies = "select ev_data from pgq.event_1 where ev_type = 'copy' order by ev_id"
     assert client.connection.execute(copies).fetchall() == [("a",), ("b",)]

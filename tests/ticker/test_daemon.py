@@ -159,13 +159,6 @@ def test_stops_while_a_backend_hangs(start_process, own_server):
                 backend.resume()
 
 
-def test_wrong_connection_string_is_wrong_usage_and_not_quoted(start_process):
-    daemon = start_process("host=db password='hunter2")
-    assert daemon.process.wait() == 2
-    (line,) = daemon.process.output().strip().splitlines()
-    assert "hunter2" not in line
-
-
 ABSURD = [
     ("PGQPY_POLL_INTERVAL", "-1", "must be a number of seconds above 0, and at most 900"),
     ("PGQPY_MAINT_PERIOD", "1000", "must be a number of seconds above 0, and at most 900"),

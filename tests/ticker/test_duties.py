@@ -17,16 +17,13 @@ from pgqpy.ticker.duties import Maintained, maint, retry, sqlstate
 from pgqpy.ticker.logs import Report
 from pgqpy.ticker.loop import Mover
 from pgqpy.ticker.metrics import (
-    CONSUMER_LAG,
-    NEW_EVENTS,
-    PENDING_EVENTS,
     TickerMetrics,
     read_gauges,
 )
 from pgqpy.ticker.periodic import duties_of
 from pgqpy.ticker.session import Database, Sessions
 from pgqpy.ticker.settings import TickerSettings
-from pgqpy.ticker.tick import DueTicks, Failure, LastTicks, Ticked
+from pgqpy.ticker.tick import Failure, Ticked
 from pgqpy.ticker.web import Health
 from tests.support.waiting import eventually
 
@@ -56,14 +53,6 @@ def test_retry_moves_all_due_events(client, queue):
     assert sorted(ids(client, next_batch(client, queue))) == sorted(expected)
 
 
-def test_retry_leaves_events_that_are_not_due(client, queue):
-    client.insert_event(queue, "t", "1")
-    batch = next_batch(client, queue)
-    client.batch_retry(batch, 3600)
-    client.finish_batch(batch)
-    assert retry(client).moved == 0
-
-
 def test_retries_that_cannot_be_moved_are_logged_and_counted(
     dsn, client, connection, queue, capsys
 ):
@@ -87,20 +76,6 @@ def duty_of(dsn, name, metrics, *, sessions, health=None, report=None):
     report = report or Report("shop", logs.make_logger(TickerSettings()), metrics)
     database = Database(dsn, TickerSettings(), health, report, sessions, Event())
     return next(duty for duty in (*duties_of(database), Mover(database).duty) if duty.name == name)
-
-
-def test_maint_rotates_and_returns_the_queue(client, queue):
-    client.set_queue_config(queue, "rotation_period", "0.001 s")
-    before = client.get_queue_info(queue)[0].queue_cur_table
-
-    def rotated():
-        client.tick_queue(queue)
-        if batch := client.next_batch(queue, "billing"):
-            client.finish_batch(batch)
-        return maint(client).rotated
-
-    assert eventually(rotated) == [queue]
-    assert client.get_queue_info(queue)[0].queue_cur_table != before
 
 
 def test_operation_that_fails_does_not_stop_the_others(client, connection, queue):
@@ -194,16 +169,6 @@ def test_maint_stops_when_asked(client, connection, queue):
     assert connection.execute("select is_called from public.calls").fetchone() == (True,)
 
 
-def test_gauges_show_the_lag_of_queues_and_consumers(client, queue):
-    client.insert_event(queue, "t", "1")
-    client.tick_queue(queue)
-    client.insert_event(queue, "t", "2")
-    reading = read_gauges(client)
-    assert reading[NEW_EVENTS] == {(queue,): 1}
-    assert reading[PENDING_EVENTS] == {(queue, "billing"): 1}
-    assert reading[CONSUMER_LAG][queue, "billing"] >= 0
-
-
 def test_ticker_counts_retry_and_dead_events_and_cannot_read_their_data(
     dsn, client, connection, queue
 ):
@@ -230,16 +195,6 @@ def test_ticker_counts_retry_and_dead_events_and_cannot_read_their_data(
         labels = f'{{consumer="{consumer}",database="shop",queue="{queue}"}}'
         assert f"pgq_retry_events{labels} {retries}.0" in shown
         assert f"pgq_dead_events{labels} {dead}.0" in shown
-
-
-def test_idle_queue_gets_a_tick_by_the_rules_of_pgq(client, statements, queue):
-    client.set_queue_config(queue, "ticker_max_lag", "0 s")
-    client.set_queue_config(queue, "ticker_idle_period", "0 s")
-    first = client.get_queue_info(queue)[0].last_tick_id
-    ((ticked, tick_id),) = eventually(
-        lambda: DueTicks(1.0).step(statements, LastTicks(), now=0.0).ticks
-    )
-    assert (ticked, int(tick_id)) == (queue, first + 1)
 
 
 def test_failed_queue_is_logged_to_work_again_once_at_its_next_tick(capsys):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from pgqpy.locks import Holder
@@ -29,15 +31,13 @@ def test_standby_names_the_holder_of_the_lock(start, dsn, stranger):
     daemon.wait_for("active")
 
 
-@pytest.mark.parametrize(
-    "name", ["a", "it's", "x\\'; drop table t; --", "\u00e9\n", "\U0001f600", "\\"]
-)
-@pytest.mark.parametrize("conforming", ["on", "off"])
-def test_the_name_of_a_prepared_transaction_is_a_literal_in_every_session(
-    connection, name, conforming
-):
+NAMES = ["a", "it's", "x\\'; drop table t; --", "\u00e9\n", "\U0001f600", "\\"]
+
+
+def test_the_name_of_a_prepared_transaction_is_a_literal_in_every_session(connection):
     """An operator pastes the statement. Anybody may prepare a transaction of any name."""
-    connection.execute(f"set standard_conforming_strings = {conforming}")
-    command = Holder(None, "mallory", prepared=name).how_to_end
-    literal = command.removeprefix("rollback prepared ")
-    assert connection.execute(f"select {literal}").fetchall() == [(name,)]
+    for conforming, name in product(("on", "off"), NAMES):
+        connection.execute(f"set standard_conforming_strings = {conforming}")
+        command = Holder(None, "mallory", prepared=name).how_to_end
+        literal = command.removeprefix("rollback prepared ")
+        assert connection.execute(f"select {literal}").fetchall() == [(name,)]
