@@ -139,17 +139,3 @@ async def test_open_batch_and_pending_events_show(orders: Any) -> None:
     (info,) = await orders.get_consumer_info("orders")
     assert (info.current_batch, info.next_tick) == (batch.id, batch.tick_id)
     assert (info.last_tick, info.pending_events) == (batch.prev_tick_id, 5)
-
-
-async def test_repair_leaves_a_sound_queue_sound(orders: Any) -> None:
-    await orders.insert_event("orders", "t", "d")
-    await orders.call(calls.admin.repair_queue("orders"))
-    await orders.tick_queue("orders")
-    batch = await orders.next_batch("orders", "billing")
-    assert [event.data async for event in orders.get_batch_events(batch)] == ["d"]
-    with pytest.raises(QueueNotFound):
-        await orders.call(calls.admin.repair_queue("nope"))
-
-
-async def test_schema_has_a_version(either: Any) -> None:
-    assert await either.call(calls.admin.schema_version()) >= 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import reprlib
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from itertools import product
@@ -235,26 +236,29 @@ async def test_retries_of_a_batch_that_is_gone(orders: Any) -> None:
         assert caught.value.sqlstate == "PQ003"
 
 
-ABSURD_DELAYS = [
+ABSURD_DELAYS: list[Any] = [
     *(-1, math.nan, math.inf, timedelta(seconds=-1), timedelta.max, 10**12, 10**400, "1", []),
     *(Decimal("nan"), datetime(9000, 1, 1, tzinfo=timezone.utc)),
+    None,  # never
     datetime.min,  # noqa: DTZ901  # naive: it has no time in UTC
 ]
 
 
-@pytest.mark.parametrize("after", ABSURD_DELAYS, ids=reprlib.repr)
-async def test_absurd_delay_is_refused(orders: Any, after: Any) -> None:
+async def test_absurd_delay_is_refused(orders: Any, subtests: pytest.Subtests) -> None:
     await orders.insert_event("orders", "t", "d")
     batch = await next_batch(orders)
     (event,) = await events_of(orders, batch)
-    for call in (
-        lambda: orders.event_retry(batch, event, after),
-        lambda: orders.call(calls.consume.event_retry_many(batch, [(event, after)])),
-        lambda: orders.batch_retry(batch, after),
-    ):
-        with pytest.raises(InvalidArgument) as caught:
-            await call()
-        assert caught.value.parameter == "after"
+    ways: list[Callable[[Any], Any]] = [
+        lambda after: orders.event_retry(batch, event, after),
+        lambda after: orders.call(calls.consume.event_retry_many(batch, [(event, after)])),
+        lambda after: orders.batch_retry(batch, after),
+    ]
+    for way, after in product(ways, ABSURD_DELAYS):
+        with subtests.test(reprlib.repr(after)):
+            with pytest.raises(InvalidArgument) as caught:
+                await way(after)
+            assert caught.value.parameter == "after"
+    assert await sql(orders, "select count(*) from pgq.retry_queue") == [(0,)]
 
 
 async def test_batch_retry_sets_all_aside_once(orders: Any) -> None:

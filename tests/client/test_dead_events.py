@@ -48,28 +48,6 @@ async def test_what_is_set_aside_is_counted_up_to_a_limit(orders: Any) -> None:
         await orders.call(calls.admin.get_consumer_counts(-1))
 
 
-async def test_moment_that_has_passed_is_now(orders: Any) -> None:
-    batch, (event,) = await opened(orders, 1)
-    naive = datetime(2020, 1, 1)  # noqa: DTZ001  # naive is the system's zone, as for psycopg
-    assert await orders.call(calls.consume.event_retry_many(batch, [(event, naive)])) == 1
-    await orders.finish_batch(batch)
-    assert await orders.call(calls.maintain.maint_retry_events()) == 1
-
-
-async def test_never_is_no_time_to_come_back(orders: Any) -> None:
-    batch, (event,) = await opened(orders, 1)
-    never: Any = None
-    for call in (
-        lambda: orders.event_retry(batch, event, never),
-        lambda: orders.call(calls.consume.event_retry_many(batch, [(event, never)])),
-        lambda: orders.batch_retry(batch, None),
-    ):
-        with pytest.raises(InvalidArgument) as caught:
-            await call()
-        assert caught.value.parameter == "after"
-    assert await sql(orders, "select count(*) from pgq.retry_queue") == [(0,)]
-
-
 async def test_no_retries_are_none(orders: Any) -> None:
     batch, _ = await opened(orders, 1)
     assert await orders.call(calls.consume.event_retry_many(batch, [])) == 0

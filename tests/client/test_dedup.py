@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-import psycopg
 import pytest
 
-from pgqpy import InvalidArgument, InvalidEvent, QueueNotFound, calls
+from pgqpy import InvalidArgument, InvalidEvent, QueueNotFound
 
 HOUR = {"dedup_key": "k", "dedup_for": timedelta(hours=1)}
 
@@ -47,15 +46,6 @@ async def test_delayed_event_may_have_a_key(orders: Any, inserted: Any) -> None:
         await orders.insert_event("orders", "a", "x", deliver_at=far, delay=1, **HOUR)
 
 
-async def test_key_goes_with_the_transaction(orders: Any, inserted: Any) -> None:
-    with pytest.raises(ZeroDivisionError):
-        async with orders.transaction():
-            await orders.insert_event("orders", "a", None, **HOUR)
-            raise ZeroDivisionError
-    assert (await orders.insert_event_once("orders", "b", None, **HOUR)).is_new
-    assert [row[0] for row in inserted()] == ["b"]
-
-
 @pytest.mark.parametrize(
     ("wrong", "parameter"),
     [
@@ -85,21 +75,3 @@ async def test_refused_field_and_unknown_queue_are_named(orders: Any) -> None:
     assert caught.value.field == "extra3"
     with pytest.raises(QueueNotFound):
         await orders.insert_event_once("nope", "a", "x", **HOUR)
-
-
-async def test_stage_and_a_key_exclude_each_other(orders: Any) -> None:
-    async with orders.transaction():
-        await orders.call(calls.produce.open_stage("orders", "w"))
-        with pytest.raises(InvalidArgument, match="cannot be part of a stage"):
-            async with orders.transaction():
-                await orders.insert_event("orders", "a", "x", **HOUR)
-
-
-async def test_snapshot_that_misses_the_key_is_an_error_of_postgresql(
-    orders: Any, connection: psycopg.Connection[Any]
-) -> None:
-    connection.execute("begin isolation level repeatable read")
-    connection.execute("select 1")
-    await orders.insert_event("orders", "a", None, **HOUR)
-    with pytest.raises(psycopg.errors.SerializationFailure):
-        connection.execute("select pgq.insert_event_once('orders', 'k', '1 h', 't', 'd')")

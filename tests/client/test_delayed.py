@@ -86,14 +86,3 @@ async def test_wrong_event_among_many_is_named_and_nothing_is_inserted(
     assert await orders.get_delayed_events("orders") == []
     with pytest.raises(QueueNotFound):
         await orders.insert_events("missing", [("t", "a")], delay=3600)
-
-
-async def test_what_is_due_is_moved(orders: Any, inserted: Any) -> None:
-    await orders.insert_event("orders", "t", "later", delay=3600)
-    await orders.insert_event("orders", "t", "a", delay=0.001)
-    moved = 0
-    while not moved:
-        moved, next_delayed, next_retry = await orders.call(calls.produce.move_delayed_events())
-    assert (moved, next_retry) == (1, None)
-    assert timedelta(seconds=3500) < next_delayed < timedelta(seconds=3600)
-    assert [data for _, data, *_ in inserted()] == ["a"]

@@ -115,13 +115,16 @@ async def test_bad_event_in_the_middle_inserts_nothing_and_is_named(
     assert await orders.insert_events("orders", [("t", "d")]) == 1
 
 
-async def test_iterable_that_raises_inserts_nothing(orders: Any, inserted: Any) -> None:
+@pytest.mark.parametrize("returning_ids", [False, True])
+async def test_iterable_that_raises_inserts_nothing(
+    orders: Any, inserted: Any, returning_ids: bool
+) -> None:
     def events() -> Iterator[Any]:
-        yield "t", "d"
+        yield from [("t", "d")] * 2000
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        await orders.insert_events("orders", events())
+        await orders.insert_events("orders", events(), returning_ids=returning_ids)
     assert inserted() == []
 
 
@@ -166,6 +169,7 @@ async def test_async_client_takes_async_iterables(dsn: str) -> None:
     async with await pgqpy.connect_async(dsn) as client:
         await client.create_queue("orders")
         assert await client.insert_events("orders", events()) == 3
+        assert await client.insert_events("orders", events(), returning_ids=True) == [4, 5, 6]
 
 
 async def test_bad_event_leaves_the_applications_transaction_usable(

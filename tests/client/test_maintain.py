@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 
-from pgqpy import InvalidArgument, QueueNotFound, calls
-from pgqpy.records import MaintOperation, Tick
+from pgqpy import InvalidArgument, QueueNotFound
+from pgqpy.records import Tick
 from tests.client.either import sql
 from tests.support.sqlstates import refused
 
@@ -37,15 +37,6 @@ async def test_ticker_of_an_unknown_queue(either: Any) -> None:
     assert await either.force_tick("nope") is None
 
 
-async def test_paused_queue_takes_no_ticks(orders: Any) -> None:
-    await orders.set_queue_config("orders", "ticker_paused", True)
-    with refused("PQ011"):
-        await orders.ticker("orders")
-    assert await orders.tick_queue("orders") is None
-    assert await sql(orders, "select * from pgq.ticker_activity()") == []
-    assert await sql(orders, "select * from pgq.ticker_due()") == []
-
-
 async def test_external_tick_is_stored(orders: Any) -> None:
     await orders.set_queue_config("orders", "external_ticker", True)
     now = datetime.now(timezone.utc)
@@ -70,26 +61,3 @@ async def test_tick_queue_returns_tick_and_snapshot(orders: Any) -> None:
     assert len(tick.tick_snapshot.split(":")) == 3
     (info,) = await orders.get_queue_info("orders")
     assert info.last_tick_id == tick.tick_id
-
-
-async def test_tick_in_the_wrong_isolation_is_refused(orders: Any) -> None:
-    with refused("PQ013"):
-        async with orders.transaction():
-            await sql(orders, "set transaction isolation level repeatable read")
-            await orders.tick_queue("orders")
-
-
-async def test_forced_tick_is_due(orders: Any) -> None:
-    last = await orders.force_tick("orders")
-    assert await orders.ticker("orders") > last
-
-
-async def test_maintenance_runs_through(orders: Any) -> None:
-    await orders.set_queue_config("orders", "rotation_period", timedelta(microseconds=1))
-    operations = await orders.call(calls.maintain.maint_operations())
-    assert all(type(operation) is MaintOperation for operation in operations)
-    assert ("pgq.maint_rotate_tables_step1", "orders") in operations
-    await sql(orders, "select pgq.maint_rotate_tables_step1('orders')")
-    assert await orders.call(calls.maintain.maint_retry_events()) == 0
-    (info,) = await orders.get_queue_info("orders")
-    assert info.queue_cur_table == 1

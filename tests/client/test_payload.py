@@ -232,6 +232,13 @@ JSON = st.recursive(
 )
 
 
+def test_data_that_is_no_json_names_its_event() -> None:
+    event = Event(7, NOON, 9, None, "paid", None)
+    assert event.json() is None
+    with pytest.raises(ValueError, match=r"event 7 \(type 'paid'\) is not JSON"):
+        event._replace(data="{oops").json()
+
+
 @settings(max_examples=25)
 @given(JSON)
 def test_json_comes_back_unless_it_holds_what_postgresql_cannot(value: payload.Payload) -> None:

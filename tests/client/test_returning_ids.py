@@ -8,13 +8,12 @@ import psycopg
 import pytest
 
 import pgqpy
-from pgqpy import InvalidEvent, QueueNotFound, connect_async
+from pgqpy import InvalidEvent
 from pgqpy.calls import bulk
 from tests.client.test_insert_events import Order
-from tests.support.sqlstates import refused
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    pass
 
 STORED = "select array_agg(ev_id order by ev_data::int) from pgq.event_template"
 
@@ -65,36 +64,6 @@ async def test_bad_event_is_named_and_nothing_is_inserted(orders: Any, inserted:
             )
         assert (caught.value.index, caught.value.field) == (7, "data")
     assert [row[0] for row in inserted()] == ["kept"]
-
-
-@pytest.mark.usefixtures("_small")
-async def test_limit_of_a_transaction_holds(orders: Any, inserted: Any) -> None:
-    await orders.set_queue_config("orders", "per_tx_limit", 4)
-    with refused("PQ007"):
-        await orders.insert_events("orders", [("t", "d")] * 5, returning_ids=True)
-    assert inserted() == []
-    with pytest.raises(QueueNotFound):
-        await orders.insert_events("nope", [("t", "d")], returning_ids=True)
-
-
-async def test_what_the_iterable_raises_is_passed_on(orders: Any, inserted: Any) -> None:
-    def events() -> Iterator[Any]:
-        yield from [("t", "d")] * 2000
-        raise psycopg.errors.RaiseException
-
-    with pytest.raises(psycopg.errors.RaiseException):
-        await orders.insert_events("orders", events(), returning_ids=True)
-    assert inserted() == []
-
-
-async def test_async_client_takes_async_iterables(dsn: str, new_orders: str) -> None:
-    async def events() -> AsyncIterator[Any]:
-        for i in range(1500):
-            yield "t", str(i)
-
-    async with await connect_async(dsn) as client:
-        ids = await client.insert_events("orders", events(), returning_ids=True)
-    assert ids == list(range(1, 1501))
 
 
 def test_pieces_are_bounded_in_events_and_octets() -> None:

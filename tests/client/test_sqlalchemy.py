@@ -64,16 +64,6 @@ def test_events_commit_with_the_sessions_rows(engine: sa.Engine, inserted: Any) 
     assert orders(engine) == [1]
 
 
-def test_events_roll_back_with_the_session(engine: sa.Engine, inserted: Any) -> None:
-    with Session(engine) as session:
-        client_of(session).insert_events("orders", [("paid", {"order": 1})])
-        session.add(Order(id=1))
-        session.flush()
-        session.rollback()
-    assert inserted() == []
-    assert orders(engine) == []
-
-
 def test_nested_transaction_takes_its_events_with_it(engine: sa.Engine, inserted: Any) -> None:
     with Session(engine) as session, session.begin():
         client_of(session).insert_event("orders", "kept", None)
@@ -83,35 +73,6 @@ def test_nested_transaction_takes_its_events_with_it(engine: sa.Engine, inserted
             client.insert_events("orders", [("lost", None)])
             nested.rollback()
     assert [row[0] for row in inserted()] == ["kept"]
-
-
-def test_refused_event_leaves_the_session_usable(engine: sa.Engine, inserted: Any) -> None:
-    with Session(engine) as session, session.begin():
-        client = client_of(session)
-        session.add(Order(id=1))
-        session.flush()
-        with pytest.raises(pgqpy.InvalidEvent):
-            client.insert_events("orders", [("paid", "fine"), ("paid", "\0")])
-        client.insert_event("orders", "paid", "kept")
-    assert [row[1] for row in inserted()] == ["kept"]
-    assert orders(engine) == [1]
-
-
-def test_batch_is_processed_in_the_sessions_transaction(
-    engine: sa.Engine, queue: pgqpy.Client
-) -> None:
-    queue.insert_events("orders", [("paid", {"order": i}) for i in range(5)])
-    queue.tick_queue("orders")
-    with Session(engine) as session, session.begin():
-        client = client_of(session)
-        batch = client.next_batch("orders", "billing")
-        assert batch is not None
-        for event in client.get_batch_events(batch, fetch_size=2):
-            session.add(Order(id=event.json()["order"]))
-            session.flush()
-        client.finish_batch(batch)
-    assert orders(engine) == list(range(5))
-    assert queue.next_batch("orders", "billing") is None
 
 
 async def test_async_session(dsn: str, queue: pgqpy.Client, inserted: Any) -> None:
