@@ -26,22 +26,22 @@ SQL = "with psycopg.connect(os.environ['PGQPY_DSN']) as other: other.execute({})
 
 TRANSACTIONAL = """
 import functools
-from pgqpy.consumers import {base}
+from pgqpy.consumers import TransactionalConsumer
 
-{kind}def fail(event, connection):
-    {wait}connection.execute({statement!r}, [])
+def fail(event, connection):
+    connection.execute({statement!r}, [])
 
 class Callable:
-    {kind}def __call__(self, event, connection):
-        {wait}fail(event, connection)
+    def __call__(self, event, connection):
+        fail(event, connection)
 
-class Billing({base}):
+class Billing(TransactionalConsumer):
     queue = "orders"
     name = "billing"
     on_error = "stop"
 
-    {kind}def method(self, extra, event, connection):
-        {wait}fail(event, connection)
+    def method(self, extra, event, connection):
+        fail(event, connection)
 
     {handler}
 """
@@ -53,8 +53,6 @@ NOT_UNIQUE = """
         insert into bill values (1), (1);
     end $$
 """
-
-KINDS = [("TransactionalConsumer", ""), ("AsyncTransactionalConsumer", "async ")]
 
 
 @pytest.mark.parametrize(
@@ -94,20 +92,16 @@ def test_what_ends_a_program_ends_it_with_its_code_and_one_line(
         (OBJECT, NOT_UNIQUE, "UniqueViolation"),
     ],
 )
-@pytest.mark.parametrize(("base", "kind"), KINDS)
 def test_sql_of_any_kind_of_handler_is_blamed_on_it_and_its_line(
     module: Module,
     run: Run,
     client: pgqpy.Client,
-    base: str,
-    kind: str,
     handler: str,
     statement: str,
     problem: str,
 ) -> None:
     place_order(client)
-    values = {"base": base, "kind": kind, "wait": kind and "await ", "handler": handler}
-    place = module(TRANSACTIONAL.format(statement=statement, **values)) + ":Billing"
+    place = module(TRANSACTIONAL.format(statement=statement, handler=handler)) + ":Billing"
     last = run("consumer", "run", place).stderr.splitlines()[-1]
     assert last.startswith(f"{FAILED}{problem}: ")
     assert (", line 6)" in last) == (problem != "UniqueViolation")  # which COMMIT finds

@@ -25,7 +25,6 @@ SETTINGS: list[dict[str, Any]] = [
     {"concurrency": 4},
     {"transactional": True},
     {"shared": True},
-    {"shared": True, "transactional": True},
 ]
 
 

@@ -16,7 +16,6 @@ KINDS = {
     "parts": {"part_size": 1},
     "transactional": {"transactional": True},
     "shared": {"shared": True},
-    "shared and transactional": {"shared": True, "transactional": True},
     "lanes": {"lanes": 2, "key": "type"},
     "side by side": {"concurrency": 4, "key": "type"},
 }

@@ -43,12 +43,10 @@ def dead(client: pgqpy.Client) -> int:
 
 
 @pytest.fixture
-def orders(client: pgqpy.Client) -> pgqpy.Client:
+def orders(orders: pgqpy.Client) -> pgqpy.Client:
     """A queue with a consumer and a cron entry."""
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    client.add_cron("report", "orders", "build", schedule="0 7 * * *")
-    return client
+    orders.add_cron("report", "orders", "build", schedule="0 7 * * *")
+    return orders
 
 
 def test_only_operators_change_something(

@@ -13,11 +13,9 @@ PAGE = "/dead?queue=orders&consumer=billing"
 
 
 @pytest.fixture
-def dead(client: pgqpy.Client) -> list[int]:
+def dead(client: pgqpy.Client, new_orders: str) -> list[int]:
     """The ids of three dead events of the consumer billing of orders, the oldest first."""
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    ids = [client.insert_event("orders", kind, "{}") for kind in ("new", "new", "paid")]
+    ids = [client.insert_event(new_orders, kind, "{}") for kind in ("new", "new", "paid")]
     client.tick_queue("orders")
     batch = client.next_batch("orders", "billing")
     assert batch is not None

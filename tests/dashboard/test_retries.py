@@ -12,32 +12,30 @@ from tests.dashboard.conftest import Site, checked
 link = linker("")
 
 
-def test_the_consumer_shows_when_retried_events_are_due(site: Site, client: pgqpy.Client) -> None:
-    text = with_retries(site, client, 2)
+def test_the_consumer_shows_when_retried_events_are_due(site: Site, orders: pgqpy.Client) -> None:
+    text = with_retries(site, orders, 2)
     assert "<dt>due within 1 h</dt><dd>2 events</dd>" in text
     assert "are counted" not in text
 
 
 def test_the_consumer_says_that_not_all_of_its_many_retried_events_are_counted(
-    site: Site, client: pgqpy.Client, monkeypatch: pytest.MonkeyPatch
+    site: Site, orders: pgqpy.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pgqpy.dashboard.pages.consumer.COUNTED", 5)
-    text = with_retries(site, client, 6)
+    text = with_retries(site, orders, 6)
     assert "<dt>due within 1 h</dt><dd>5 events</dd>" in text
     assert "<p>Only 5 of the events are counted.</p>" in text
 
 
-def with_retries(site: Site, client: pgqpy.Client, count: int) -> str:
+def with_retries(site: Site, orders: pgqpy.Client, count: int) -> str:
     """Retry so many events of a consumer in half an hour, and return its page."""
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    client.insert_events("orders", [("t", "a")] * count)
-    client.tick_queue("orders")
-    batch = client.next_batch("orders", "billing")
+    orders.insert_events("orders", [("t", "a")] * count)
+    orders.tick_queue("orders")
+    batch = orders.next_batch("orders", "billing")
     assert batch is not None
-    client.call(
+    orders.call(
         calls.consume.event_retry_many(
-            batch, [(each, 1800) for each in client.get_batch_events(batch)]
+            batch, [(each, 1800) for each in orders.get_batch_events(batch)]
         )
     )
     browser = site()

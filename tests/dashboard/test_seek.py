@@ -19,12 +19,10 @@ link = linker("")
 
 
 @pytest.fixture
-def ticks(client: pgqpy.Client) -> list[int]:
+def ticks(client: pgqpy.Client, new_orders: str) -> list[int]:
     """Five ticks of orders with an event between two; billing has finished two of the events."""
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
     for number in range(4):
-        client.insert_event("orders", "new", str(number))
+        client.insert_event(new_orders, "new", str(number))
         client.tick_queue("orders")
     for _ in range(2):
         finish(client)

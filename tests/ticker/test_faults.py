@@ -259,8 +259,9 @@ def slow_maintenance(ticker):
 
 
 def test_queue_whose_sequence_stays_locked_is_logged_and_works_again(
-    start, dsn, client, connect, queue
+    start, dsn, client, connect, queue, monkeypatch
 ):
+    monkeypatch.setattr("pgqpy.ticker.tick.LONGEST_PAUSE", 0.3)
     client.create_queue("other")
     daemon = start(dsn)
     daemon.wait_for("active")
