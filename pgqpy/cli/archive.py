@@ -164,7 +164,7 @@ def _verify(store: Store, location: str, queue: str | None) -> int:
         for left in archived.describe_unfinished(store, queue_id):
             say(left)
     if queue is not None and not count:
-        _find(store, queue)
+        archived.find_archive(store, queue)
     if not count:
         raise InvalidArgument(f"{location} holds no archive", parameter="location")
     say(f"{count} file(s) read: {problems or 'no'} problem(s)")
@@ -260,19 +260,13 @@ def replay(
     say(message)
 
 
-def _find(store: Store, queue: str) -> QueueArchive:
-    from pgqpy.archive.files import find_archive
-
-    return find_archive(store, queue)
-
-
 def _chosen(store: Store, queue: str | None) -> Iterator[QueueArchive]:
-    from pgqpy.archive.files import list_archives
+    from pgqpy.archive.files import find_archive, list_archives
 
     if queue is None:
         yield from list_archives(store)
     else:
-        yield _find(store, queue)
+        yield find_archive(store, queue)
 
 
 def _summary(store: Store, found: QueueArchive) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from pgqpy import calls
 from pgqpy.child_processes import own_process
 from pgqpy.sandbox import RunFailed
 from pgqpy.simulate.checker import Content, History, Stored, repeated
-from pgqpy.simulate.line_log import LineLog, LogReader, Progress, write_lines
 from pgqpy.simulate.options import AUDIT, CONSUMER, PRODUCERS, QUEUE
+from pgqpy.simulate.processes import LineLog, LogReader, Progress, write_lines
 from pgqpy.texts import noun
 
 if TYPE_CHECKING:

@@ -26,8 +26,12 @@ from pgqpy.spark.options import (
     stream_options,
 )
 from pgqpy.spark.sink.writers import BatchWriter, StreamWriter
-from pgqpy.spark.source.columns import checked_schema, whole_schema
-from pgqpy.spark.source.partitions import EventPartition, plan_partitions
+from pgqpy.spark.source.partitions import (
+    EventPartition,
+    checked_schema,
+    plan_partitions,
+    whole_schema,
+)
 from pgqpy.spark.source.read_task import read
 from pgqpy.spark.source.subscription import resolve_bound
 from pgqpy.tick_ranges import Limits, find_queue

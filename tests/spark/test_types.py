@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.spark.source.columns import checked_schema, whole_schema
+from pgqpy.spark.source.partitions import checked_schema, whole_schema
 from tests.spark.feed import read
 
 UTC = timezone.utc

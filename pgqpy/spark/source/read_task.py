@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pgqpy.client.opening import PG_17, PINNED, connection_failed
 from pgqpy.errors import ConnectionFailed, NotFound, QueueNotFound, RangeExpired
 from pgqpy.spark.connections import connect, with_retries
-from pgqpy.spark.source.columns import to_spark_batch
+from pgqpy.spark.source.partitions import to_spark_batch
 from pgqpy.sqlstates import BY_SQLSTATE
 
 if TYPE_CHECKING:
