@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -120,6 +121,22 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., psycopg.Co
 def connection(connect: Callable[..., psycopg.Connection[Any]]) -> psycopg.Connection[Any]:
     """An autocommit connection to the test's database."""
     return connect()
+
+
+@pytest.fixture
+def login(connection: psycopg.Connection[Any]) -> Iterator[Callable[..., str]]:
+    """Make a login, once in a test: `login("pgq_reader")` returns its name."""
+    name = f"pgqpy_test_login_{os.getpid()}"  # roles belong to the whole cluster
+
+    def maker(*roles: str) -> str:
+        connection.execute(f"create role {name} login".encode())
+        for role in roles:
+            connection.execute(f"grant {role} to {name}".encode())
+        return name
+
+    yield maker
+    for statement in ("drop owned by {0}", "drop role {0}"):
+        connection.execute(statement.format(name).encode())
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from tests.support.processes import PythonProcess
 
 Connection = psycopg.Connection[Any]
 Connect = Callable[..., Connection]
+Login = Callable[..., str]
 Run = Callable[..., Result]
 RunJson = Callable[..., Any]
 Examine = Callable[..., tuple[int, dict[str, tuple[str, str]]]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import psycopg
@@ -15,7 +14,7 @@ from pgqpy import SchemaMissing, manifest
 from pgqpy.cli import failures
 from pgqpy.sqlstates import FUNCTION_MISSING
 from pgqpy.testing import EmbeddedServer
-from tests.cli.support import Connection, Run, RunJson, failed_with
+from tests.cli.support import Connection, Login, Run, RunJson, failed_with
 
 SECRET = "s3cret-hunter2"
 
@@ -212,16 +211,11 @@ def test_newer_schema_is_not_installed_over(run: Run, connection: Connection) ->
         connection.execute("update pgq.installation set version = version - 1")
 
 
-def test_missing_right(run: Run, dsn: str, connection: Connection) -> None:
-    name = f"pgqpy_test_guest_{os.getpid()}"  # roles belong to the whole cluster
-    connection.execute(f"create role {name} login".encode())
-    try:
-        run("queue", "create", "orders")
-        guest = make_conninfo(dsn, user=name)
-        result = run("--dsn", guest, "event", "insert", "orders", "type", "data")
-        assert failed_with(result, 1, "permission denied", "pgq_writer")
-    finally:
-        connection.execute(f"drop role {name}".encode())
+def test_missing_right(run: Run, dsn: str, login: Login) -> None:
+    run("queue", "create", "orders")
+    guest = make_conninfo(dsn, user=login())
+    result = run("--dsn", guest, "event", "insert", "orders", "type", "data")
+    assert failed_with(result, 1, "permission denied", "pgq_writer")
 
 
 def test_a_dsn_in_the_wrong_place_does_not_show_its_password(bare_run: Run) -> None:

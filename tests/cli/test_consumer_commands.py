@@ -1,16 +1,13 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 from psycopg.conninfo import make_conninfo
 
 import pgqpy
 from pgqpy import calls
-from tests.cli.support import Connect, Connection, Run, RunJson, failed_with
-
-GUEST = f"pgqpy_test_reader_{os.getpid()}"  # roles belong to the whole cluster
+from tests.cli.support import Connect, Connection, Login, Run, RunJson, failed_with
 
 
 def test_register_list_show_and_unregister(run: Run, run_json: RunJson) -> None:
@@ -85,16 +82,12 @@ def test_show_counts_what_was_set_aside(run: Run, run_json: RunJson, client: pgq
 
 
 def test_a_reader_sees_its_consumers_and_the_counts_of_what_was_set_aside(
-    bare_run: Run, client: pgqpy.Client, connection: Connection, dsn: str
+    bare_run: Run, client: pgqpy.Client, login: Login, dsn: str
 ) -> None:
     set_one_aside_and_one_dead(client)
-    connection.execute(f"create role {GUEST} login in role pgq_reader".encode())
-    guest = make_conninfo(dsn, user=GUEST)
-    try:
-        listed = bare_run("--dsn", guest, "consumer", "list", "--json")
-        shown = bare_run("--dsn", guest, "consumer", "show", "orders", "billing", "--json")
-    finally:
-        connection.execute(f"drop role {GUEST}".encode())
+    guest = make_conninfo(dsn, user=login("pgq_reader"))
+    listed = bare_run("--dsn", guest, "consumer", "list", "--json")
+    shown = bare_run("--dsn", guest, "consumer", "show", "orders", "billing", "--json")
     for row in (json.loads(listed.stdout)[0], json.loads(shown.stdout)):
         assert row["consumer_name"] == "billing"
         assert (row["retry_events"], row["dead_events"]) == (1, 1)

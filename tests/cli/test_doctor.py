@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from psycopg.conninfo import make_conninfo
 
 import pgqpy
 from pgqpy import calls
 from tests.cli.support import Connect, Connection, Examine, Run, failed_with
-
-GUEST = f"pgqpy_test_guest_{os.getpid()}"  # roles belong to the whole cluster
 
 
 def test_healthy_database_is_fine(examine: Examine) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from threading import Thread
 
 import pytest
@@ -10,16 +9,14 @@ import pytest
 import pgqpy
 from pgqpy import locks
 from pgqpy.doctor import queues
-from tests.cli.support import Connect, Connection, Examine
+from tests.cli.support import Connect, Connection, Examine, Login
 from tests.support.databases import new_database
 from tests.support.gates import wait_until_blocked
 from tests.support.servers import Server
 
-GUEST = f"pgqpy_test_locker_{os.getpid()}"  # roles belong to the whole cluster
-
 
 def test_locks_that_a_stranger_holds(
-    examine: Examine, client: pgqpy.Client, connection: Connection, connect: Connect
+    examine: Examine, client: pgqpy.Client, connection: Connection, connect: Connect, login: Login
 ) -> None:
     client.create_queue("orders")
     client.create_queue("mails")
@@ -43,25 +40,21 @@ def test_locks_that_a_stranger_holds(
         f"7366515, {queue_id}": "queue orders is not ticked",
         f"7366518, {queue_id}": "no event of a queue can be cancelled for all",
     }
-    connection.execute(f"create role {GUEST} login")
-    stranger = connect(user=GUEST, application_name="mallory")
-    try:
-        for lock in held:
-            stranger.execute(f"select pg_advisory_lock({lock})")
-        for lock in shared:
-            stranger.execute(f"select pg_advisory_lock_shared({lock})")
-        code, worst = examine()
-        assert (code, worst["lock"][0]) == (1, "fail")
-        for lock, words in (held | shared).items():
-            (line,) = [line for line in worst["lock"][1].splitlines() if f"({lock})" in line]
-            assert words in line
-            pid = stranger.info.backend_pid
-            assert f"mallory, server process {pid}, role {GUEST}" in line
-            assert f"select pg_terminate_backend({pid})" in line
-        assert "a ticker runs" not in worst["ticker"][1]
-    finally:
-        stranger.close()
-        connection.execute(f"drop role {GUEST}")
+    guest = login()
+    stranger = connect(user=guest, application_name="mallory")
+    for lock in held:
+        stranger.execute(f"select pg_advisory_lock({lock})")
+    for lock in shared:
+        stranger.execute(f"select pg_advisory_lock_shared({lock})")
+    code, worst = examine()
+    assert (code, worst["lock"][0]) == (1, "fail")
+    for lock, words in (held | shared).items():
+        (line,) = [line for line in worst["lock"][1].splitlines() if f"({lock})" in line]
+        assert words in line
+        pid = stranger.info.backend_pid
+        assert f"mallory, server process {pid}, role {guest}" in line
+        assert f"select pg_terminate_backend({pid})" in line
+    assert "a ticker runs" not in worst["ticker"][1]
 
 
 def test_a_session_that_waits_for_a_lock_is_named_not_the_holders_of_the_shared_lock(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 
 import pytest
-from psycopg import sql
 
 import pgqpy
 from pgqpy import calls
-from tests.cli.support import Connect, Connection, Examine, Run, RunJson
+from tests.cli.support import Connect, Connection, Examine, Login, Run, RunJson
 
-VISITOR = f"pgqpy_test_visitor_{os.getpid()}"  # roles belong to the whole cluster
 LOCK = "select pg_advisory_lock(7366514, sub_id) from pgq.subscription"
 
 
@@ -133,17 +130,12 @@ def test_a_consumer_that_starts_again_and_again_and_finishes_nothing_is_a_warnin
 
 @pytest.mark.usefixtures("waiting")
 def test_a_session_that_may_not_consume_and_holds_the_lock_runs_nothing(
-    examine: Examine, run_json: RunJson, connect: Connect
+    examine: Examine, run_json: RunJson, connect: Connect, login: Login
 ) -> None:
-    session = connect()
-    session.execute(sql.SQL("create role {} login").format(sql.Identifier(VISITOR)))
-    try:
-        with connect(user=VISITOR) as stranger:
-            stranger.execute("select pg_advisory_lock(7366514, 1)")
-            assert examine()[1]["running"][0] == "fail"
-            assert run_json("consumer", "list")[0]["runs"] is None
-    finally:
-        session.execute(sql.SQL("drop role {}").format(sql.Identifier(VISITOR)))
+    with connect(user=login()) as stranger:
+        stranger.execute("select pg_advisory_lock(7366514, 1)")
+        assert examine()[1]["running"][0] == "fail"
+        assert run_json("consumer", "list")[0]["runs"] is None
 
 
 @pytest.mark.usefixtures("waiting")

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
 
 import psycopg
-import pytest
 from psycopg.conninfo import make_conninfo
 
 import pgqpy
-from tests.cli.support import Connection, Run
-
-VISITOR = f"pgqpy_test_visitor_{os.getpid()}"  # roles belong to the whole cluster
-
-
-@pytest.fixture
-def visitor(connection: Connection, dsn: str) -> Iterator[str]:
-    connection.execute(f"create role {VISITOR} login".encode())
-    yield make_conninfo(dsn, user=VISITOR)
-    connection.execute(f"drop role {VISITOR}".encode())
+from tests.cli.support import Connection, Login, Run
 
 
 def skipped(bare_run: Run, dsn: str) -> dict[str, str]:
@@ -41,16 +29,18 @@ def skipped(bare_run: Run, dsn: str) -> dict[str, str]:
 
 
 def test_what_the_role_may_not_look_at_is_skipped_and_the_named_roles_skip_nothing(
-    bare_run: Run, visitor: str, connection: Connection
+    bare_run: Run, dsn: str, connection: Connection, login: Login
 ) -> None:
-    connection.execute(f"grant pgq_dashboard to {VISITOR}".encode())
+    name = login()
+    visitor = make_conninfo(dsn, user=name)
+    connection.execute(f"grant pgq_dashboard to {name}".encode())
     assert "may look (pgq_dashboard), and no more" in bare_run("--dsn", visitor, "doctor").stdout
-    connection.execute(f"grant pgq_writer to {VISITOR}".encode())
+    connection.execute(f"grant pgq_writer to {name}".encode())
     told = skipped(bare_run, visitor)
     assert set(told) == {"stage", "retry", "parked", "transaction"}
-    assert f'grant pgq_admin to "{VISITOR}"' in told["stage"]
-    assert f'grant pg_read_all_stats to "{VISITOR}"' in told["transaction"]
-    connection.execute(f"grant pgq_admin, pg_read_all_stats to {VISITOR}".encode())
+    assert f'grant pgq_admin to "{name}"' in told["stage"]
+    assert f'grant pg_read_all_stats to "{name}"' in told["transaction"]
+    connection.execute(f"grant pgq_admin, pg_read_all_stats to {name}".encode())
     assert skipped(bare_run, visitor) == {}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from typing import Any
 
@@ -13,9 +12,7 @@ from psycopg.conninfo import make_conninfo
 
 import pgqpy
 from pgqpy import tick_ranges
-from tests.cli.support import Connect, Connection, Run, RunJson, failed_with
-
-WRITER = f"pgqpy_test_peeker_{os.getpid()}"  # roles belong to the whole cluster
+from tests.cli.support import Connect, Connection, Login, Run, RunJson, failed_with
 
 
 def fill(client: pgqpy.Client, *batches: int) -> None:
@@ -156,17 +153,13 @@ def test_an_event_is_one_line_and_cannot_command_the_terminal(
 
 
 def test_a_role_that_may_not_read_is_told_which_role_may(
-    bare_run: Run, client: pgqpy.Client, connection: Connection, dsn: str
+    bare_run: Run, client: pgqpy.Client, login: Login, dsn: str
 ) -> None:
     client.create_queue("orders")
-    connection.execute(f"create role {WRITER} login in role pgq_writer".encode())
-    try:
-        for options in ((), ("--newest",)):
-            guest = make_conninfo(dsn, user=WRITER)
-            result = bare_run("--dsn", guest, "event", "list", "orders", *options)
-            assert failed_with(result, 1, "permission denied", "grant pgq_reader")
-    finally:
-        connection.execute(f"drop role {WRITER}".encode())
+    guest = make_conninfo(dsn, user=login("pgq_writer"))
+    for options in ((), ("--newest",)):
+        result = bare_run("--dsn", guest, "event", "list", "orders", *options)
+        assert failed_with(result, 1, "permission denied", "grant pgq_reader")
 
 
 def compact(connection: Connection) -> None:

@@ -12,20 +12,14 @@ import pgqpy
 from pgqpy import calls
 from pgqpy.cli import event_waiting
 from pgqpy.records import Failure
-from tests.cli.support import Connect, Connection, Examine, Run, RunJson, Spawn, failed_with
+from tests.cli.support import Connect, Connection, Examine, Login, Run, RunJson, Spawn, failed_with
+from tests.support.errors import raised
 from tests.support.waiting import eventually
 
 WHERE = ("orders", "billing")
 DEAD = ("event", "list", "orders", "dead", "billing")
 PARKED = ("event", "list", "orders", "parked", "billing")
 HOUR = timedelta(hours=1)
-GUEST = "test_dead_events_guest"
-
-
-def raised(error: Exception) -> Exception:
-    with pytest.raises(type(error)) as caught:
-        raise error
-    return caught.value
 
 
 @pytest.fixture
@@ -229,21 +223,17 @@ def wait_until_blocked_by(client: pgqpy.Client, holder: Connection) -> None:
 
 @pytest.mark.parametrize(("role", "may"), [("pgq_reader", True), ("pgq_writer", False)])
 def test_readers_see_and_change_dead_events_and_nobody_else(
-    bare_run: Run, dead: list[int], connection: Connection, dsn: str, role: str, may: bool
+    bare_run: Run, dead: list[int], login: Login, dsn: str, role: str, may: bool
 ) -> None:
-    connection.execute(f"create role {GUEST} login in role {role}".encode())
-    guest = ("--dsn", make_conninfo(dsn, user=GUEST))
-    try:
-        results = [
-            bare_run(*guest, *DEAD, "--json"),
-            bare_run(*guest, *DEAD, "--group"),
-            bare_run(*guest, "event", "list", "orders", "retrying", "billing"),
-            bare_run(*guest, "event", "show", *WHERE, str(dead[0])),
-            bare_run(*guest, "event", "retry", *WHERE, "--type", "placed"),
-            bare_run(*guest, "event", "delete", *WHERE, "--all"),
-        ]
-    finally:
-        connection.execute(f"drop role {GUEST}".encode())
+    guest = ("--dsn", make_conninfo(dsn, user=login(role)))
+    results = [
+        bare_run(*guest, *DEAD, "--json"),
+        bare_run(*guest, *DEAD, "--group"),
+        bare_run(*guest, "event", "list", "orders", "retrying", "billing"),
+        bare_run(*guest, "event", "show", *WHERE, str(dead[0])),
+        bare_run(*guest, "event", "retry", *WHERE, "--type", "placed"),
+        bare_run(*guest, "event", "delete", *WHERE, "--all"),
+    ]
     if may:
         assert [result.exit_code for result in results] == [0] * 6
         assert (results[4].stdout, results[5].stdout) == ("2\n", "5\n")

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import json
-import os
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
 from pgqpy import manifest
-from tests.cli.support import Connection, Run, failed_with
+from tests.cli.support import Connection, Login, Run, failed_with
 
 
 def test_install_status_and_uninstall(
@@ -47,16 +46,11 @@ def test_old_schema_is_reported_with_what_to_do(run: Run, monkeypatch: pytest.Mo
 
 
 def test_repair_of_one_queue_may_fail_and_says_so(
-    run: Run, dsn: str, connection: Connection
+    run: Run, dsn: str, connection: Connection, login: Login
 ) -> None:
-    name = f"pgqpy_test_nurse_{os.getpid()}"
-    connection.execute(f"create role {name} login in role pgq_ticker".encode())
-    try:
-        run("queue", "create", "restored")
-        connection.execute("update pgq.tick set tick_snapshot = '9000000000:9000000000:'")
-        result = run("schema", "repair", "--dsn", make_conninfo(dsn, user=name))
-    finally:
-        connection.execute(f"drop role {name}".encode())
+    run("queue", "create", "restored")
+    connection.execute("update pgq.tick set tick_snapshot = '9000000000:9000000000:'")
+    result = run("schema", "repair", "--dsn", make_conninfo(dsn, user=login("pgq_ticker")))
     assert failed_with(result, 1, "queue restored is not repaired", "permission denied")
 
 

@@ -12,6 +12,7 @@ from pgqpy.calls.dead_events import LONGEST_TRACEBACK
 from pgqpy.records import ConsumerCounts, DeadEvent, Failure
 from tests.client.conftest import next_batch
 from tests.client.either import sql
+from tests.support.errors import Mute, raised
 from tests.support.sqlstates import refused
 
 
@@ -89,17 +90,6 @@ async def test_dead_events_are_kept_with_their_reason(orders: Any) -> None:
     assert [event.dead_reason for event in dead] == ["nul \\0 and \\ud800", "", "one"]
 
 
-class Mute(Exception):
-    def __str__(self) -> str:
-        raise LookupError("no text")
-
-
-def raised(error: Exception) -> Exception:
-    with pytest.raises(type(error)) as caught:
-        raise error
-    return caught.value
-
-
 @pytest.mark.parametrize(
     ("error", "name", "reason"),
     [
@@ -107,7 +97,7 @@ def raised(error: Exception) -> Exception:
         (ValueError(), "ValueError", ""),
         (ValueError("a\0b\ud800\x1b[2J"), "ValueError", r"a\x00b\ud800\x1b[2J"),
         (InvalidArgument("wrong", parameter="x"), "pgqpy.errors.InvalidArgument", "wrong"),
-        (Mute(), f"{__name__}.Mute", "(its text cannot be had: str() raises LookupError)"),
+        (Mute(), "tests.support.errors.Mute", "(its text cannot be had: str() raises LookupError)"),
         (ValueError("x" * 10_000_000), "ValueError", "x" * 999 + "…"),
     ],
     ids=["lines", "empty", "unprintable", "module", "mute", "long"],

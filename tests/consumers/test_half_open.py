@@ -12,7 +12,6 @@ from pgqpy.consumers._sync.session import Session
 from pgqpy.errors import BatchLost, ConsumerRunning
 from tests.consumers.harness import CONSUMER, END, NOTE, QUEUE, SESSIONS, installed
 from tests.consumers.workers import taken
-from tests.support.gates import shut_gate
 from tests.support.silent_proxy import silent_proxy
 from tests.support.waiting import eventually
 
@@ -26,12 +25,6 @@ KEEPALIVES = """
 def proxy(dsn):
     with silent_proxy(dsn) as proxy:
         yield proxy
-
-
-@pytest.fixture
-def gate(connect):
-    with shut_gate(connect()) as gate:
-        yield gate
 
 
 @pytest.fixture

@@ -12,16 +12,7 @@ import pytest
 
 from pgqpy.consumers import Retry
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, patched
-
-
-class Mute(Exception):
-    """Has no text."""
-
-    def __str__(self):
-        raise LookupError("no text")
-
-    __repr__ = __str__
-
+from tests.support.errors import Mute
 
 # Does not tell what it is.
 Masked = type("Masked", (Exception,), {"__class__": property(Mute.__str__)})

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from pgqpy import calls
-from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE
 from tests.consumers.lanes import LANES, in_order, insert, lanes
 from tests.consumers.workers import AGE, ENDED, taken
 from tests.support.waiting import eventually
@@ -47,14 +47,6 @@ def process(spawn, dsn, queue, gate, effects):
     return starter
 
 
-@pytest.fixture
-def threads(dsn):
-    """Make runs in threads: which kind goes on after another process is all the same."""
-    maker = Maker(dsn, asynchronous=False)
-    yield maker
-    maker.close()
-
-
 def note(event):
     """Note the event in the transaction of the batch."""
     yield NOTE, [event.data]
@@ -62,12 +54,12 @@ def note(event):
 
 @pytest.mark.parametrize("transactional", [False, True])
 def test_the_lane_of_a_killed_process_goes_on_at_another_one(
-    process, threads, queue, gate, effects, connection, log, transactional
+    process, make_sync, queue, gate, effects, connection, log, transactional
 ):
     victim = process(transactional=transactional)
     datas = insert(queue, [1], ["a", "b"])
     gate.wait_for_arrival()
-    threads.start(note, **ONE, transactional=True, dead_interval=3600)
+    make_sync.start(note, **ONE, transactional=True, dead_interval=3600)
     datas += insert(queue, [2], ["a", "b"])
     victim.kill()
     eventually(lambda: effects() == datas)
@@ -95,7 +87,7 @@ def test_processes_that_are_killed_again_and_again_keep_the_order(
     assert [each.terminate() for each in running] == [0, 0, 0]
 
 
-def test_sigterm_gives_the_lane_free_at_once(process, threads, queue, gate, effects, log):
+def test_sigterm_gives_the_lane_free_at_once(process, make_sync, queue, gate, effects, log):
     victim = process()
     datas = insert(queue, [1], ["a", "b"])
     gate.wait_for_arrival()
@@ -104,7 +96,7 @@ def test_sigterm_gives_the_lane_free_at_once(process, threads, queue, gate, effe
     gate.open()
     assert victim.wait() == 0
     assert effects() == datas[:1]
-    threads.start(note, **ONE, transactional=True, dead_interval=3600)
+    make_sync.start(note, **ONE, transactional=True, dead_interval=3600)
     eventually(lambda: effects() == datas, 10)
     assert "crash" not in log.text
 
@@ -112,7 +104,7 @@ def test_sigterm_gives_the_lane_free_at_once(process, threads, queue, gate, effe
 @pytest.mark.parametrize("lease", [None, 3600])
 @pytest.mark.parametrize("transactional", [False, True])
 def test_a_process_that_was_stopped_for_too_long_changes_nothing_in_the_database(
-    process, threads, queue, gate, effects, connection, transactional, lease
+    process, make_sync, queue, gate, effects, connection, transactional, lease
 ):
     victim = process(transactional=transactional, lease=lease)
     datas = insert(queue, [1], ["a"])
@@ -120,7 +112,7 @@ def test_a_process_that_was_stopped_for_too_long_changes_nothing_in_the_database
     (lost,) = taken(connection)
     victim.signal(signal.SIGSTOP)
     connection.execute(ENDED if lease else AGE)
-    threads.start(note, **ONE, transactional=True, lease=lease and 3600)
+    make_sync.start(note, **ONE, transactional=True, lease=lease and 3600)
     eventually(lambda: effects() == datas and not taken(connection))
     gate.open()
     victim.signal(signal.SIGCONT)
@@ -133,14 +125,14 @@ def test_a_process_that_was_stopped_for_too_long_changes_nothing_in_the_database
 
 
 def test_a_process_killed_while_the_number_changes_does_not_hold_it_up(
-    process, threads, queue, gate, effects, connection, client
+    process, make_sync, queue, gate, effects, connection, client
 ):
     victim = process(transactional=True, count=2)
     datas = insert(queue, range(3), ["a", "b", "c", "d"])
     gate.wait_for_arrival()
     client.call(calls.lanes.set_lanes(QUEUE, CONSUMER, 3, "extra1"))
     datas += insert(queue, range(3, 5), ["a", "b", "c", "d"])
-    threads.start(note, **LANES, transactional=True)
+    make_sync.start(note, **LANES, transactional=True)
     victim.kill()
     eventually(lambda: sorted(effects()) == sorted(datas))
     assert in_order(effects())

@@ -7,8 +7,7 @@ from contextlib import ExitStack
 import psycopg
 import pytest
 
-from pgqpy.consumers import crash
-from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker, private
+from tests.consumers.harness import NOTE, QUEUE, Maker, private
 from tests.consumers.workers import ENDED, runs, taken
 from tests.support import poolers
 from tests.support.poolers import pgbouncer
@@ -175,20 +174,6 @@ def test_a_worker_that_never_had_a_batch_stops_without_a_word(queue, make, log):
     assert [record.levelname for record in log.records] == ["INFO", "INFO"]
 
 
-def test_a_lost_session_is_followed_by_one_with_the_same_batch(
-    queue, make, effects, gate, waiting_handler, connection, connect
-):
-    make.start(waiting_handler[True], **settings(transactional=True))
-    queue.insert("a")
-    pid = gate.wait_for_arrival()
-    (batch,) = taken(connection)
-    connect().execute("select pg_terminate_backend(%s)", [pid])
-    eventually(lambda: set(gate.waiting()) - {pid})
-    assert taken(connection) == [batch]
-    gate.open()
-    eventually(lambda: effects() == ["a"])
-
-
 def test_workers_with_and_without_a_lease_share_the_events(
     queue, make, dsn, effects, gate, waiting_handler, connection
 ):
@@ -204,29 +189,3 @@ def test_workers_with_and_without_a_lease_share_the_events(
     finally:
         gate.open()
         without.close()
-
-
-def test_an_event_that_killed_its_workers_too_often_is_dead(
-    queue, make, connection, client, monkeypatch
-):
-    """A run that has died left the batch in parts of one event."""
-    monkeypatch.setattr(crash, "GRACE", 0)
-    queue.insert("a", "b", "c")
-    take = "select pgq.take_part(%s, %s, null, 'dead', '1 hour')"
-    connection.execute(take, [QUEUE, CONSUMER])
-    connection.execute(
-        "update pgq.position set pos_part = 1, pos_tries = 1, pos_until = now() - interval '1 hour'"
-        " where pos_batch > 0"
-    )
-    seen = []
-
-    def handler(event):
-        seen.append(event.data)
-
-    make.start(handler, **settings())
-    eventually(lambda: not taken(connection))
-    assert seen == ["b", "c"]
-    (dead,) = client.get_dead_events(QUEUE, CONSUMER)
-    assert dead.ev_data == "a"
-    queue.insert("d")
-    eventually(lambda: seen == ["b", "c", "d"])

@@ -158,29 +158,23 @@ TAKES = {
 
 
 @pytest.mark.parametrize("how", TAKES)
-def test_a_holder_that_is_no_consumer_is_named(queue, make, connect, connection, how):
-    connection.execute("create role pgqpy_test_stray login")
-    stray = connect(user="pgqpy_test_stray", application_name="mallory")
-    try:
-        make.start(lambda event: None).stop()  # registers
-        for statement in TAKES[how]:
-            stray.execute(statement)
-        with short_grace(), pytest.raises(ConsumerRunning) as caught:
-            make.start(lambda event: None).join()
-        error = caught.value
-        assert error.role == "pgqpy_test_stray"
-        if how == "prepared":
-            assert "rollback prepared 'stray'" in str(error)
-        else:
-            assert (error.pid, error.application) == (stray.info.backend_pid, "mallory")
-            assert "mallory, server process" in str(error)
-            assert "is no consumer" in str(error)
-            assert f"pg_terminate_backend({error.pid})" in str(error)
-    finally:
-        stray.close()
-        if how == "prepared":
-            connection.execute("rollback prepared 'stray'")
-        connection.execute("drop role pgqpy_test_stray")
+def test_a_holder_that_is_no_consumer_is_named(queue, make, connect, connection, login, how):
+    role = login()
+    stray = connect(user=role, application_name="mallory")
+    make.start(lambda event: None).stop()  # registers
+    for statement in TAKES[how]:
+        stray.execute(statement)
+    with short_grace(), pytest.raises(ConsumerRunning) as caught:
+        make.start(lambda event: None).join()
+    error = caught.value
+    assert error.role == role
+    if how == "prepared":
+        assert "rollback prepared 'stray'" in str(error)
+    else:
+        assert (error.pid, error.application) == (stray.info.backend_pid, "mallory")
+        assert "mallory, server process" in str(error)
+        assert "is no consumer" in str(error)
+        assert f"pg_terminate_backend({error.pid})" in str(error)
 
 
 @pytest.fixture

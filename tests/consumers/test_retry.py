@@ -8,10 +8,11 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from pgqpy.consumers import Consumer, Retry
+from pgqpy.consumers import Retry
 from pgqpy.consumers._sync.careful import Careful
 from pgqpy.consumers.retry import LONGEST, RetryPolicy, backoff
 from pgqpy.records import Batch, Event, Part
+from tests.consumers.test_settings import Whole
 
 
 def event(retry):
@@ -80,15 +81,6 @@ def test_a_retry_comes_from_another_process_as_it_is():
 def test_a_retry_says_what_it_asks_for():
     assert str(Retry(after=90, reason="closed")) == "again in 90 s: closed"
     assert str(Retry(after=0.5)) == "again in 0.5 s"
-
-
-class Whole(Consumer):
-    """A consumer that is never run."""
-
-    queue, name = "orders", "billing"
-
-    def process_event(self, event):
-        """Do nothing."""
 
 
 def test_only_a_part_of_one_event_tells_which_event_kills():

@@ -6,17 +6,9 @@ import signal
 
 import pytest
 
-from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker, private
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE, private
 from tests.consumers.workers import AGE, ENDED, runs, taken, workers
-from tests.support.gates import shut_gate
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def gate(connect):
-    with shut_gate(connect()) as gate:
-        yield gate
-
 
 WORKER = """
 import sys
@@ -52,37 +44,29 @@ def victim(spawn, dsn, queue, gate, connection):
     return starter
 
 
-@pytest.fixture
-def make_threads(dsn):
-    """Make workers in threads: which kind takes over from another process is all the same."""
-    maker = Maker(dsn, asynchronous=False)
-    yield maker
-    maker.close()
-
-
 @pytest.mark.parametrize("transactional", [False, True])
 def test_another_worker_takes_the_batch_of_a_killed_one(
-    make_threads, effects, connection, victim, transactional
+    make_sync, effects, connection, victim, transactional
 ):
     process = victim(transactional=transactional)
 
     def note(event):
         yield NOTE, [event.data]
 
-    idle = make_threads.start(note, shared=True, transactional=True)
+    idle = make_sync.start(note, shared=True, transactional=True)
     eventually(lambda: runs(idle))
     assert len(taken(connection)) == 1
     process.kill()
     eventually(lambda: not taken(connection))
     assert effects() == (["a"] if transactional else ["a", "a"])
-    again = make_threads.start(note, shared=True, transactional=True)
+    again = make_sync.start(note, shared=True, transactional=True)
     eventually(lambda: runs(again))
     assert len(workers(connection)) == 2
 
 
 @pytest.mark.parametrize("transactional", [False, True])
 def test_a_process_that_was_stopped_for_too_long_changes_nothing(
-    queue, make_threads, effects, connection, victim, gate, transactional
+    queue, make_sync, effects, connection, victim, gate, transactional
 ):
     process = victim(transactional=transactional)
     process.signal(signal.SIGSTOP)
@@ -91,7 +75,7 @@ def test_a_process_that_was_stopped_for_too_long_changes_nothing(
     def note(event):
         yield NOTE, [event.data]
 
-    make_threads.start(note, shared=True, transactional=True)
+    make_sync.start(note, shared=True, transactional=True)
     handled = ["a"] if transactional else ["a", "a"]
     eventually(lambda: effects() == handled and not taken(connection))
     gate.open()
@@ -105,7 +89,7 @@ def test_a_process_that_was_stopped_for_too_long_changes_nothing(
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_the_batch_of_a_process_is_taken_when_its_lease_has_ended(
-    make_threads, effects, connection, victim, gate, number
+    make_sync, effects, connection, victim, gate, number
 ):
     process = victim(transactional=True, lease=3600)
 
@@ -113,7 +97,7 @@ def test_the_batch_of_a_process_is_taken_when_its_lease_has_ended(
         yield NOTE, [event.data]
 
     settings = {"shared": True, "transactional": True, "lease": 60}
-    idle = make_threads.start(note, **settings)
+    idle = make_sync.start(note, **settings)
     eventually(lambda: private(idle.consumer, "worked"))
     (batch,) = taken(connection)
     process.signal(number)

@@ -8,15 +8,7 @@ import pytest
 
 from pgqpy.texts import LONGEST, TRACEBACK_LINES, describe, noun, traceback_text
 from pgqpy.watch import Count
-
-
-class Mute(Exception):
-    """Has no text."""
-
-    def __str__(self):
-        raise LookupError("no text")
-
-    __repr__ = __str__
+from tests.support.errors import Mute, raised
 
 
 @pytest.mark.parametrize(
@@ -38,12 +30,6 @@ def test_a_long_text_is_cut(letter):
     told = describe(ValueError(letter * 1_000_000))
     assert len(told) == LONGEST
     assert told.endswith("…")
-
-
-def raised(error):
-    with pytest.raises(type(error)) as caught:
-        raise error
-    return caught.value
 
 
 def test_a_traceback_is_bounded_and_none_of_its_lines_passes_for_a_line_of_the_log():

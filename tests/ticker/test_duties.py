@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from threading import Event, Thread
 
 import psycopg
@@ -169,9 +168,7 @@ def test_maint_stops_when_asked(client, connection, queue):
     assert connection.execute("select is_called from public.calls").fetchone() == (True,)
 
 
-def test_ticker_counts_retry_and_dead_events_and_cannot_read_their_data(
-    dsn, client, connection, queue
-):
+def test_ticker_counts_retry_and_dead_events_and_cannot_read_their_data(dsn, client, login, queue):
     client.register_consumer(queue, "audit")
     client.insert_events(queue, [("t", "later"), ("t", "never"), ("t", "never")])
     client.tick_queue(queue)
@@ -179,15 +176,10 @@ def test_ticker_counts_retry_and_dead_events_and_cannot_read_their_data(
     later, *never = client.get_batch_events(batch)
     client.call(calls.consume.event_retry_many(batch, [(later, 60)]))
     client.event_dead(batch, [(event, "bad") for event in never])
-    ticker = f"pgqpy_test_counter_{os.getpid()}"  # roles belong to the whole cluster
-    connection.execute(f"create role {ticker} login in role pgq_ticker")
-    try:
-        with pgqpy.connect(make_conninfo(dsn, user=ticker)) as counting:
-            reading = read_gauges(counting)
-            with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                counting.connection.execute("select ev_data from pgq.dead_event")
-    finally:
-        connection.execute(f"drop role {ticker}")
+    with pgqpy.connect(make_conninfo(dsn, user=login("pgq_ticker"))) as counting:
+        reading = read_gauges(counting)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            counting.connection.execute("select ev_data from pgq.dead_event")
     metrics = TickerMetrics()
     metrics.readings["shop"] = reading
     shown = generate_latest(metrics.registry).decode()

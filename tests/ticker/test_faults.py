@@ -133,63 +133,53 @@ def test_schema_that_is_dropped_while_running_is_refused(start, dsn, client, con
     daemon.wait_for("database refused")
 
 
-def test_role_without_rights_is_logged_with_the_missing_role(start, dsn, connection):
-    connection.execute("create role pgqpy_test_nobody login")
-    try:
-        daemon = start(f"{dsn} user=pgqpy_test_nobody")
-        eventually(lambda: "pgq_ticker" in remedies(daemon))
-        # A session that never worked is no lost one, after which it would connect again at once.
-        daemon.wait_for("reconnecting")
-        assert not daemon.said("active")
-        assert not daemon.said("session failed")
-        daemon.stop()
-    finally:
-        connection.execute("drop role pgqpy_test_nobody")
+def test_role_without_rights_is_logged_with_the_missing_role(start, dsn, login):
+    daemon = start(f"{dsn} user={login()}")
+    eventually(lambda: "pgq_ticker" in remedies(daemon))
+    # A session that never worked is no lost one, after which it would connect again at once.
+    daemon.wait_for("reconnecting")
+    assert not daemon.said("active")
+    assert not daemon.said("session failed")
+    daemon.stop()
 
 
 def remedies(daemon):
     return " ".join(line.get("remedy", "") for line in daemon.log())
 
 
-def test_role_pgq_ticker_is_enough(start, dsn, client, connection, queue):
-    connection.execute("create role pgqpy_test_ticker login in role pgq_ticker")
-    try:
-        client.set_queue_config(queue, "rotation_period", "0.001 s")
-        daemon = start(
-            f"{dsn} user=pgqpy_test_ticker",
-            maint_period=0.1,
-            retry_period=0.1,
-            gauge_period=0.1,
-        )
-        daemon.wait_for("active")
-        client.unregister_consumer(queue, "billing")
-        assert_ticking(client)
-        eventually(lambda: "pgq_new_events{" in daemon.metrics())
-        assert_ticking(client)
-        daemon.wait_for("rotated")
-        daemon.stop()
-        assert not [line for line in daemon.log() if line["level"] in ("error", "warning")]
-    finally:
-        connection.execute("drop role pgqpy_test_ticker")
+def test_role_pgq_ticker_is_enough(start, dsn, client, login, queue):
+    client.set_queue_config(queue, "rotation_period", "0.001 s")
+    daemon = start(
+        f"{dsn} user={login('pgq_ticker')}",
+        maint_period=0.1,
+        retry_period=0.1,
+        gauge_period=0.1,
+    )
+    daemon.wait_for("active")
+    client.unregister_consumer(queue, "billing")
+    assert_ticking(client)
+    eventually(lambda: "pgq_new_events{" in daemon.metrics())
+    assert_ticking(client)
+    daemon.wait_for("rotated")
+    daemon.stop()
+    assert not [line for line in daemon.log() if line["level"] in ("error", "warning")]
 
 
-def test_settings_of_the_role_do_not_break_it(start, dsn, client, connection, queue):
-    connection.execute("create role pgqpy_test_odd login superuser")
-    try:
-        for setting in (
-            "default_transaction_isolation = 'serializable'",
-            "default_transaction_read_only = on",
-            "statement_timeout = '1ms'",
-            "idle_session_timeout = '10ms'",
-        ):
-            connection.execute(f"alter role pgqpy_test_odd set {setting}")
-        daemon = start(f"{dsn} user=pgqpy_test_odd")
-        daemon.wait_for("active")
-        assert_ticking(client)
-        daemon.stop()
-        assert not daemon.said("connection lost")
-    finally:
-        connection.execute("drop role pgqpy_test_odd")
+def test_settings_of_the_role_do_not_break_it(start, dsn, client, connection, queue, login):
+    odd = login()
+    connection.execute(f"alter role {odd} superuser")
+    for setting in (
+        "default_transaction_isolation = 'serializable'",
+        "default_transaction_read_only = on",
+        "statement_timeout = '1ms'",
+        "idle_session_timeout = '10ms'",
+    ):
+        connection.execute(f"alter role {odd} set {setting}")
+    daemon = start(f"{dsn} user={odd}")
+    daemon.wait_for("active")
+    assert_ticking(client)
+    daemon.stop()
+    assert not daemon.said("connection lost")
 
 
 def test_killed_backend_is_replaced(start, dsn, client, connection, queue):

@@ -10,13 +10,9 @@ from pgqpy.locks import Holder
 
 
 @pytest.fixture
-def stranger(connect, connection):
+def stranger(connect, login):
     """A session of a role without any right, by the name `mallory`."""
-    connection.execute("create role pgqpy_test_stranger login")
-    session = connect(user="pgqpy_test_stranger", application_name="mallory")
-    yield session
-    session.close()
-    connection.execute("drop role pgqpy_test_stranger")
+    return connect(user=login(), application_name="mallory")
 
 
 def test_standby_names_the_holder_of_the_lock(start, dsn, stranger):
@@ -24,7 +20,7 @@ def test_standby_names_the_holder_of_the_lock(start, dsn, stranger):
     daemon = start(dsn)
     reason = daemon.wait_for("standby")["reason"]
     pid = stranger.info.backend_pid
-    for words in ("mallory", f"server process {pid}", "role pgqpy_test_stranger"):
+    for words in ("mallory", f"server process {pid}", f"role {stranger.info.user}"):
         assert words in reason
     assert daemon.healthz()[1]["status"] == "ok"
     stranger.execute("select pg_advisory_unlock(7366513, 0)")

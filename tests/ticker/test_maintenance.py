@@ -8,17 +8,13 @@ from pgqpy.client import connect_as_tool
 from pgqpy.ticker.duties import maint, sqlstate
 
 
-def test_a_table_that_the_server_does_not_vacuum_is_a_failure(dsn, client, connection):
+def test_a_table_that_the_server_does_not_vacuum_is_a_failure(dsn, client, connection, login):
     connection.execute(
         "create or replace function pgq.maint_tables_to_vacuum() returns setof text language sql"
         " security definer as $$ values ('pgq.position'), ('pgq.tick') $$"
     )
-    connection.execute("create role pgqpy_test_ticker login in role pgq_ticker")
-    try:
-        with connect_as_tool(make_conninfo(dsn, user="pgqpy_test_ticker")) as ticker:
-            ((operation, error),) = maint(ticker).failures
-    finally:
-        connection.execute("drop role pgqpy_test_ticker")
+    with connect_as_tool(make_conninfo(dsn, user=login("pgq_ticker"))) as ticker:
+        ((operation, error),) = maint(ticker).failures
     assert operation == ("vacuum", "pgq.position")
     assert '"position"' in str(error)
     assert "autovacuum = on" in str(error)

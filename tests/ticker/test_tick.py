@@ -58,14 +58,6 @@ def batch_ids(client):
     return ids
 
 
-def test_every_queue_is_ticked_once_at_the_beginning(client, statements):
-    client.create_queue("orders")
-    client.create_queue("other")
-    loop = Loop(statements)
-    assert sorted(loop.ticked()) == ["orders", "other"]
-    assert loop.ticked() == []
-
-
 def test_new_event_is_ticked_once(loop, client):
     event = client.insert_event("orders", "t", "1")
     assert loop.ticked() == ["orders"]
@@ -187,19 +179,6 @@ def test_queue_that_fails_is_left_alone_for_a_while(loop, client, connection):
     assert loop.ticked() == ["other"]
     loop.now = LATER
     assert loop.poll().failures
-
-
-def test_queue_that_works_again_is_ticked_and_returned(loop, client, connection):
-    connection.execute("alter sequence pgq.event_1_tick_seq rename to away")
-    event = client.insert_event("orders", "t", "1")
-    assert loop.poll().failures
-    connection.execute("alter sequence pgq.away rename to event_1_tick_seq")
-    loop.now = LATER
-    done = loop.poll()
-    assert [queue for queue, _ in done.ticks] == ["orders"]
-    assert done.recovered == ["orders"]
-    assert batch_ids(client) == [event]
-    assert not loop.state.failing
 
 
 def test_queue_that_failed_and_was_dropped_fails_no_more(loop, client, connection):
