@@ -31,10 +31,3 @@ def shared(session: Session, first: int, last: int) -> list[tuple[Any, ...]]:
         query = session.one(SHARE, first, last, part)
         found += session.all(f"select ev_id, ev_txid, ev_data from ({query}) e")
     return sorted(found)
-
-
-def fill(session: Session, *payloads: str) -> None:
-    """Insert events, each followed by a tick."""
-    for payload in payloads:
-        session.insert(payload)
-        session.tick()

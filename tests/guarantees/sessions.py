@@ -124,6 +124,12 @@ class Session:
         """Tick the queue now."""
         return int(self.one("select tick_id from pgq.tick_queue(%s)", queue))
 
+    def tick_after(self, *data: str) -> None:
+        """Insert events, each followed by a tick."""
+        for each in data:
+            self.insert(each)
+            self.tick()
+
     def next(self, consumer: str = "c", queue: str = "q") -> int | None:
         """Open the next batch."""
         batch: int | None = self.one("select pgq.next_batch(%s, %s)", queue, consumer)
@@ -194,6 +200,21 @@ class Database:
         session = Session(self.dsn)
         self._stack.callback(session.close)
         return session
+
+    def behind(
+        self, first: str | Callable[[Session], object], query: str, *args: Any, end: str = "commit"
+    ) -> Any:
+        """Let a query wait for another session's transaction, which ends then; return its result.
+
+        `first` is what the other session does, and the query waits for.
+        """
+        one, other = self.open(), self.open()
+        one.begin()
+        one.one(first) if isinstance(first, str) else first(one)
+        waits = other.later(query, *args)
+        assert gates.wait_until_blocked(self.main.connection, other.pid) == [one.pid]
+        one.run(end)
+        return waits.result(timeout=30)
 
     @contextmanager
     def held(self, session: Session, replacement: str) -> Iterator[gates.Gate]:

@@ -8,7 +8,6 @@ import pytest
 
 from tests.guarantees.sessions import RR, refused
 from tests.guarantees.test_parts import finish_part, open_batch
-from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
@@ -118,13 +117,10 @@ def test_crash_without_an_open_batch_never_counts(db: Database) -> None:
 def test_run_that_begins_while_the_batch_is_finished_waits_for_that(db: Database) -> None:
     batch, _ = open_batch(db, "a")
     begin_run(db, "old")
-    old, new = db.open(), db.open()
-    old.begin()
-    assert old.finish(batch) == 1
-    died = new.later("select died from pgq.begin_run('q', 'c', 'new')")
-    wait_until_blocked(db.main.connection, new.pid)
-    old.commit()
-    assert died.result(timeout=30) is None
+    died = db.behind(
+        lambda old: old.finish(batch), "select died from pgq.begin_run('q', 'c', 'new')"
+    )
+    assert died is None
 
 
 def test_parts_widen_step_by_step_for_the_run_itself(db: Database) -> None:

@@ -77,16 +77,14 @@ def test_event_of_a_late_transaction_is_found_and_hidden(db: Database) -> None:
     one = late.insert("late")
     later.begin()
     later.one("select txid_current()")  # its events get ids that no tick before knows
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     two = later.insert("later")
     kept = later.insert("kept")
     assert states(db.main, one, two) == ["unknown", "unknown"]
     late.commit()
     later.commit()
     for _ in range(2):
-        db.main.insert("a")
-        db.main.tick()
+        db.main.tick_after("a")
     assert states(db.main, one) == ["cancelled"]
     assert states(db.main, two) == ["cancelled"]
     assert sorted(db.main.drain()) == ["a", "a", "a", "kept"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.guarantees import cancelling
-from tests.guarantees.cancelling import retry, states, states_later
+from tests.guarantees.cancelling import STATES, retry, states, states_later
 from tests.guarantees.lanes import INSERT, SET
 from tests.guarantees.sessions import refused
 from tests.support.gates import wait_until_blocked
@@ -94,13 +94,7 @@ def test_copy_that_is_being_moved_is_waited_for_and_hidden(db: Database) -> None
     batch = db.main.next()
     retry(db.main, batch, "a")
     db.main.finish(batch)
-    mover, other = db.open(), db.open()
-    mover.begin()
-    assert mover.one("select pgq.maint_retry_events()") == 1
-    waits = states_later(other, event)
-    assert wait_until_blocked(db.main.connection, other.pid) == [mover.pid]
-    mover.commit()
-    assert waits.result(timeout=30) == ["cancelled"]
+    assert db.behind("select pgq.maint_retry_events()", STATES, [event]) == ["cancelled"]
     assert db.main.deliver() == []
 
 
@@ -159,15 +153,8 @@ def test_two_cancellations_wait_for_each_other_in_one_order(db: Database) -> Non
 def test_consumer_that_registers_meanwhile_sees_the_cancellation(db: Database, end: str) -> None:
     db.queue()
     event = db.main.insert("a")
-    new, other = db.open(), db.open()
-    other.begin()
-    assert states(other, event) == ["cancelled"]
-    new.begin()
-    waits = new.later("select pgq.register_consumer('q', 'd')")
-    assert wait_until_blocked(db.main.connection, new.pid) == [other.pid]
-    other.run(end)
-    assert waits.result(timeout=30) == 1
-    new.commit()
+    register = "select pgq.register_consumer('q', 'd')"
+    assert db.behind(lambda other: states(other, event), register, end=end) == 1
     assert db.main.deliver("d") == (["a"] if end == "rollback" else [])
 
 
@@ -175,13 +162,13 @@ def test_consumer_that_registers_meanwhile_sees_the_cancellation(db: Database, e
 def test_cancellation_waits_for_a_consumer_that_registers(db: Database, end: str) -> None:
     db.queue()
     event = db.main.insert("a")
-    new, other = db.open(), db.open()
-    new.begin()
-    new.one("select pgq.register_consumer('q', 'd')")
-    waits = other.later("select count(*) from pgq.cancel_event('q', array[%s::bigint])", event)
-    assert wait_until_blocked(db.main.connection, other.pid) == [new.pid]
-    new.run(end)
-    assert waits.result(timeout=30) == (2 if end == "commit" else 1)
+    waits = db.behind(
+        "select pgq.register_consumer('q', 'd')",
+        "select count(*) from pgq.cancel_event('q', array[%s::bigint])",
+        event,
+        end=end,
+    )
+    assert waits == (2 if end == "commit" else 1)
     assert db.main.deliver() == []
     assert end == "rollback" or db.main.drain("d") == []
     db.main.one("select pgq.register_consumer_at('q', 'e', 1)")
@@ -191,8 +178,7 @@ def test_cancellation_waits_for_a_consumer_that_registers(db: Database, end: str
 def test_consumers_go_on_while_a_cancellation_waits_for_a_slow_one(db: Database) -> None:
     db.queue(consumers=("c", "d", "e"))
     db.main.run("set lock_timeout = '5s'")
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     event = db.main.insert("b")
     slow, slower, other = db.open(), db.open(), db.open()
     for session, consumer in ((slow, "d"), (slower, "e")):
@@ -236,10 +222,6 @@ def test_cancellation_that_waited_for_a_rotation_knows_what_is_left(db: Database
         ids.append(db.main.insert("a"))
         assert db.main.deliver() == ["a"]
         assert table is None or db.main.rotate() == table
-    rotator, other = db.open(), db.open()
-    rotator.begin()
-    rotator.one("select pgq.maint_rotate_tables_step1('q')")
-    waits = states_later(other, ids[1])
-    assert wait_until_blocked(db.main.connection, other.pid) == [rotator.pid]
-    rotator.run(end)
-    assert waits.result(timeout=30) == ["unknown" if end == "commit" else "delivered"]
+    rotation = "select pgq.maint_rotate_tables_step1('q')"
+    found = db.behind(rotation, STATES, [ids[1]], end=end)
+    assert found == ["unknown" if end == "commit" else "delivered"]

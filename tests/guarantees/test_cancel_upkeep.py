@@ -27,8 +27,7 @@ def _pages(session: Session, query: str) -> int:
 
 def _open_and_read(db: Database) -> int:
     """Open and finish a batch with one event; return the pages that it cost to find its query."""
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     batch = db.main.next()
     pages = _pages(db.main, f"select pgq.batch_event_sql({batch})")
     assert db.main.data(batch) == ["a"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.guarantees.cancelling import cancel, skip, states, states_later
+from tests.guarantees.cancelling import STATES, cancel, skip, states, states_later
 from tests.guarantees.delayed import MOVE, come, delay, delay_until_due, soon, wait_until
 from tests.guarantees.lanes import runs
 from tests.guarantees.parking import TAKE, parked, set_aside, take
@@ -45,13 +45,7 @@ def test_delayed_event_is_removed_and_waits_for_no_consumer(db: Database) -> Non
 def test_event_that_is_moved_just_now_is_waited_for(db: Database, end: str) -> None:
     db.queue()
     (event,) = delay_until_due(db.main, "a")
-    mover, other = db.open(), db.open()
-    mover.begin()
-    assert mover.one(MOVE) == 1
-    waits = states_later(other, event)
-    assert wait_until_blocked(db.main.connection, other.pid) == [mover.pid]
-    mover.run(end)
-    assert waits.result(timeout=30) == ["cancelled"]
+    assert db.behind(MOVE, STATES, [event], end=end) == ["cancelled"]
     assert come(db) == []
 
 
@@ -72,9 +66,7 @@ def test_event_that_was_moved_long_ago_is_found_by_its_old_id(db: Database) -> N
     db.queue()
     time = soon(db.main)
     (event,) = delay(db.main, time, "a")
-    for data in "bcd":
-        db.main.insert(data)
-        db.main.tick()
+    db.main.tick_after(*"bcd")
     assert db.main.drain() == ["b", "c", "d"]
     wait_until(db.main, time)
     assert db.main.one(MOVE) == 1
@@ -107,15 +99,9 @@ def in_lane(db: Database) -> tuple[Run, int]:
 @ENDS
 def test_parked_events_are_taken_as_a_cancellation_leaves_them(db: Database, end: str) -> None:
     event = set_aside(db, "a1", data=("a1", "a2")).one(FIRST)
-    taker, other = db.open(), db.open()
-    other.begin()
-    assert states(other, event) == ["cancelled"]
-    waits = taker.later(TAKE, 10)
-    assert wait_until_blocked(db.main.connection, taker.pid) == [other.pid]
-    other.run(end)
-    batch = waits.result(timeout=30)
-    assert taker.data(batch) == (["a2"] if end == "commit" else ["a1"])
-    assert taker.finish(batch) == 1
+    batch = db.behind(lambda other: states(other, event), TAKE, 10, end=end)
+    assert db.main.data(batch) == (["a2"] if end == "commit" else ["a1"])
+    assert db.main.finish(batch) == 1
     assert parked(db.main) == ([] if end == "commit" else ["a2"])
 
 

@@ -69,14 +69,10 @@ def test_stage_takes_no_event_of_an_entry(db: Database, fires_first: bool) -> No
 @pytest.mark.parametrize("end", ["commit", "rollback"])
 def test_second_daemon_waits_for_the_first_and_fires_if_that_fails(db: Database, end: str) -> None:
     entry = add(db)
-    first, second = db.open(), db.open()
-    first.begin()
-    assert fire(first, entry, NOW) == 1
-    second.run("alter function pgq.fire_cron set lock_timeout = '60s'")
-    waiting = second.later(FIRE, entry, NOW, NOW, NOW + DAY)
-    assert wait_until_blocked(db.main.connection, second.pid) == [first.pid]
-    first.run(end)
-    assert (waiting.result(30) is None) is (end == "commit")
+    db.main.run("alter function pgq.fire_cron set lock_timeout = '60s'")
+    again = (FIRE, entry, NOW, NOW, NOW + DAY)
+    fired = db.behind(lambda first: fire(first, entry, NOW), *again, end=end)
+    assert (fired is None) is (end == "commit")
     assert times(db) == [NOW]
 
 
@@ -270,14 +266,8 @@ def test_queue_with_entries_is_dropped_by_force_only(db: Database) -> None:
 def test_entry_that_is_added_meanwhile_is_not_dropped(db: Database) -> None:
     db.queue()
     db.main.one("select pgq.unregister_consumer('q', 'c')")
-    adding, dropping = db.open(), db.open()
-    adding.begin()
-    adding.one(ADD, "d", "* * * * *", "one")
-    drop = dropping.later(DROP, False)
-    wait_until_blocked(db.main.connection, dropping.pid)
-    adding.commit()
     with refused("PQ008"):
-        drop.result(30)
+        db.behind(lambda adding: adding.one(ADD, "d", "* * * * *", "one"), DROP, False)
     assert db.main.one(ENTRIES) == 1
 
 

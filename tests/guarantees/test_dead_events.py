@@ -97,8 +97,7 @@ def test_dead_event_keeps_what_was_said_of_it_and_how_often_it_was_tried(db: Dat
     db.main.finish(batch)
     db.main.one("select pgq.maint_retry_events()")
     db.main.insert("error")
-    db.main.insert("killer")
-    db.main.tick()
+    db.main.tick_after("killer")
     batch = db.main.next()
     ids, txids = zip(*((event.id, event.txid) for event in db.main.events(batch)), strict=True)
     dead = "select pgq.event_dead(%s, %s, %s, %s, %s, %s, %s)"
@@ -166,8 +165,9 @@ def test_dead_events_are_walked_through_in_bounded_steps_from_the_newest(db: Dat
     for wrong in (None, 0):
         with refused("PQ009"):
             main.one(bounds, None, wrong)
-    with refused("PQ002"):
-        main.one("select pgq.get_dead_event_bounds('q', 'nope')")
+    for function in ("get_dead_event_bounds", "get_dead_events", "revive_dead_events"):
+        with refused("PQ002"):
+            main.one(f"select pgq.{function}('q', 'nope')")
 
 
 def test_step_reads_its_own_dead_events_and_no_others(db: Database) -> None:

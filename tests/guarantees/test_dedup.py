@@ -102,21 +102,9 @@ def test_key_is_free_when_its_time_is_over_and_one_call_takes_it(db: Database) -
     db.queue()
     once(db.main, "a")
     db.main.run(EXPIRE)
-    first, second = db.open(), db.open()
-    first.begin()
-    ev_id, is_new = once(first, "b")
-    assert is_new
-    later = second.later(ONCE, "k", "c")
-    assert wait_until_blocked(db.main.connection, second.pid) == [first.pid]
-    first.commit()
-    assert read(later.result(30)) == (ev_id, False)
+    assert not read(db.behind(lambda first: once(first, "b"), ONCE, "k", "c"))[1]
     db.main.run(EXPIRE)
-    first.begin()
-    once(first, "d")
-    later = second.later(ONCE, "k", "e")
-    wait_until_blocked(db.main.connection, second.pid)
-    first.rollback()
-    assert read(later.result(30))[1]
+    assert read(db.behind(lambda first: once(first, "d"), ONCE, "k", "e", end="rollback"))[1]
     assert db.main.deliver() == ["a", "b", "e"]
 
 
@@ -207,13 +195,7 @@ def test_cleaner_that_deletes_a_row_lets_the_waiting_call_insert(db: Database) -
     db.queue()
     once(db.main, "a")
     db.main.run(EXPIRE)
-    cleaner, caller = db.open(), db.open()
-    cleaner.begin()
-    assert cleaner.one(CLEAN) == 0
-    later = caller.later(ONCE, "k", "b")
-    assert wait_until_blocked(db.main.connection, caller.pid) == [cleaner.pid]
-    cleaner.commit()
-    assert read(later.result(30))[1]
+    assert read(db.behind(CLEAN, ONCE, "k", "b"))[1]
     assert db.main.deliver() == ["a", "b"]
 
 

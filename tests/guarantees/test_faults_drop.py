@@ -45,8 +45,7 @@ def _expect_nothing_left(db: Database) -> None:
 
 def test_drop_waits_for_the_consumer_in_the_middle_of_a_batch(db: Database) -> None:
     db.queue()
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     consumer, admin = db.open(), db.open()
     consumer.begin()
     batch = consumer.next()
@@ -80,20 +79,12 @@ def test_drop_waits_for_who_uses_the_queue(db: Database, subtests: pytest.Subtes
 
 def _expect_that_drop_waits(db: Database, use: Callable[[Session, int | None], object]) -> None:
     db.queue()
-    for data in "ab":
-        db.main.insert(data)
-        db.main.tick()
+    db.main.tick_after(*"ab")
     first = db.main.next()
     db.main.one("select pgq.batch_retry(%s, 0)", first)
     db.main.finish(first)
     batch = db.main.next()
-    user, admin = db.open(), db.open()
-    user.begin()
-    use(user, batch)
-    dropped = admin.later(DROP)
-    assert wait_until_blocked(db.main.connection, admin.pid) == [user.pid]
-    user.commit()
-    assert dropped.result(timeout=30) == 1
+    assert db.behind(lambda user: use(user, batch), DROP) == 1
     _expect_nothing_left(db)
 
 
@@ -121,17 +112,10 @@ def _expect_an_error_after_a_drop(db: Database, call: str) -> None:
     for _ in range(3):
         db.main.deliver()
         db.main.rotate()
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     db.main.insert("b")
-    admin, user = db.open(), db.open()
-    admin.begin()
-    admin.one(DROP)
-    waiting = user.later(call)
-    wait_until_blocked(db.main.connection, user.pid)
-    admin.commit()
     with refused(*GONE):
-        waiting.result(timeout=30)
+        db.behind(DROP, call)
     _expect_nothing_left(db)
 
 
@@ -139,14 +123,8 @@ def test_ticks_that_waited_for_a_drop_pass_the_queue_over(db: Database) -> None:
     db.queue()
     db.queue("r", ticker_max_lag="0")
     db.main.insert("a", "r")
-    admin, ticker = db.open(), db.open()
-    admin.begin()
-    admin.one(DROP)
-    ticked = ticker.later("select tick_id from pgq.tick_queue('q')")
-    wait_until_blocked(db.main.connection, ticker.pid)
-    admin.commit()
-    assert ticked.result(timeout=30) is None
-    assert ticker.one("select pgq.ticker()") == 1
+    assert db.behind(DROP, "select tick_id from pgq.tick_queue('q')") is None
+    assert db.main.one("select pgq.ticker()") == 1
     assert db.main.drain(queue="r") == ["a"]
 
 

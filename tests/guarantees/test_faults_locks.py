@@ -34,8 +34,7 @@ HELD = """
 )
 def test_insert_locks_the_table_before_the_sequence_as_a_drop_does(db: Database, call: str) -> None:
     db.queue()
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     db.main.one("select pgq.batch_retry(%s, 0)", db.main.next())
     locker, producer = db.open(), db.open()
     locker.begin()
@@ -135,16 +134,9 @@ def test_ticker_that_has_looked_ticks_before_a_drop(db: Database, look: str) -> 
 
 def test_repair_waits_for_a_consumer_that_has_opened_a_batch(db: Database) -> None:
     db.queue()
-    db.main.insert("a")
+    db.main.tick_after("a")
     db.main.tick()
-    db.main.tick()
-    consumer, admin = db.open(), db.open()
-    consumer.begin()
-    consumer.next()  # a batch that ends at a tick that no position refers to yet
-    repaired = admin.later("select pgq.repair_queue('q')")
-    wait_until_blocked(db.main.connection, admin.pid)
-    consumer.commit()
-    assert repaired.result(timeout=30) == 1
+    assert db.behind(lambda consumer: consumer.next(), "select pgq.repair_queue('q')") == 1
     assert db.main.data(db.main.next()) == ["a"]
 
 
@@ -178,13 +170,10 @@ def test_event_that_a_tick_counts_is_seen_or_known_to_be_in_progress(
 
 def test_queue_that_grows_beside_one_that_is_made_waits_for_it(db: Database) -> None:
     db.queue()
-    maker, grower = db.open(), db.open()
-    maker.begin()
-    maker.one("select pgq.create_queue('r')")
-    grown = grower.later("select pgq.set_queue_config('q', 'ntables', '4')")
-    wait_until_blocked(db.main.connection, grower.pid)
-    maker.commit()
-    assert grown.result(timeout=30) == 1
+    grown = db.behind(
+        "select pgq.create_queue('r')", "select pgq.set_queue_config('q', 'ntables', '4')"
+    )
+    assert grown == 1
     db.main.one("select pgq.register_consumer('r', 'c')")
     for name in ("q", "r"):
         db.main.insert(f"into {name}", name)
@@ -225,8 +214,7 @@ def _delivered(db: Database, queue: str) -> bool:
 
 def test_older_snapshot_finishes_no_batch_behind_a_repair(db: Database) -> None:
     db.queue()
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     batch = db.main.next()
     old = db.open()
     old.begin(RR)

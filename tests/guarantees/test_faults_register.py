@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.guarantees.sessions import RC, refused
+from tests.guarantees.sessions import refused
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 def _open_batch(db: Database) -> int:
     db.queue()
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     batch = db.main.next()
     assert batch is not None
     return batch
@@ -49,25 +48,19 @@ def test_unregister_waits_for_the_batch_in_progress(db: Database) -> None:
 
 def test_two_registers_at_once_make_one_subscription(db: Database) -> None:
     db.queue(consumers=())
-    one, other = db.open(), db.open()
-    one.begin()
-    assert one.one("select pgq.register_consumer('q', 'c')") == 1
-    second = other.later("select pgq.register_consumer('q', 'c')")
-    wait_until_blocked(db.main.connection, other.pid)
-    one.commit()
-    assert second.result(timeout=30) == 0
+    second = db.behind(
+        "select pgq.register_consumer('q', 'c')", "select pgq.register_consumer('q', 'c')"
+    )
+    assert second == 0
     assert db.main.one("select count(*) from pgq.subscription") == 1
 
 
 def test_register_waits_for_an_unregister_and_begins_anew(db: Database) -> None:
     batch = _open_batch(db)
-    one, other = db.open(), db.open()
-    one.begin()
-    one.one("select pgq.unregister_consumer('q', 'c')")
-    second = other.later("select pgq.register_consumer('q', 'c')")
-    wait_until_blocked(db.main.connection, other.pid)
-    one.commit()
-    assert second.result(timeout=30) == 1
+    second = db.behind(
+        "select pgq.unregister_consumer('q', 'c')", "select pgq.register_consumer('q', 'c')"
+    )
+    assert second == 1
     assert db.main.finish(batch) == 0
 
 
@@ -79,13 +72,7 @@ def test_name_that_leaves_one_queue_and_enters_another(db: Database, first: str)
         "unregister": "select pgq.unregister_consumer('a', 'c')",
         "register": "select pgq.register_consumer('b', 'c')",
     }
-    one, other = db.open(), db.open()
-    one.begin(RC)
-    assert one.one(calls.pop(first)) == 1
-    second = other.later(calls.popitem()[1])
-    wait_until_blocked(db.main.connection, other.pid)
-    one.commit()
-    assert second.result(timeout=30) == 1
+    assert db.behind(calls.pop(first), calls.popitem()[1]) == 1
     assert db.main.all("select queue_name from pgq.get_consumer_info()") == [("b",)]
 
 
@@ -98,13 +85,7 @@ def test_event_set_aside_while_its_consumer_leaves_does_not_stay(db: Database, c
     (event,) = db.main.events(batch)
     dead = "select pgq.event_dead(%s, array[%s::int8], array[%s::int8], '{why}')"
     assert db.main.one(dead, batch, event.id, event.txid) == 1
-    one, other = db.open(), db.open()
-    one.begin()
-    one.one(call)
-    gone = other.later("select pgq.unregister_consumer('q', 'c')")
-    wait_until_blocked(db.main.connection, other.pid)
-    one.commit()
-    assert gone.result(timeout=30) == 1
+    assert db.behind(call, "select pgq.unregister_consumer('q', 'c')") == 1
     assert _left_over(db.main) == 0
 
 
@@ -136,9 +117,7 @@ def _with_a_dead_event(db: Database) -> int:
     """A queue with a dead event, and an open batch."""
     db.queue("r", consumers=())
     db.queue(ticker_max_lag="0")
-    for data in ("dead", "open"):
-        db.main.insert(data)
-        db.main.tick()
+    db.main.tick_after("dead", "open")
     first = db.main.next()
     (event,) = db.main.events(first)
     dead = "select pgq.event_dead(%s, array[%s], array[%s], '{why}')"

@@ -46,29 +46,22 @@ def filtered(db: Database, events: str = "", *types: str) -> None:
     fill(db, events)
 
 
-def test_consumer_gets_what_passes_and_nothing_else(db: Database) -> None:
-    filtered(db, "a1 b1 b2 a2 a3 b3")
-    assert list(db.main.batches()) == [["a1"], ["a2"], ["a3"]]
-    fill(db, "b4 a4")
-    assert db.main.drain() == ["a4"]
-
-
-def test_ticks_without_an_event_are_skipped_and_not_one_more(db: Database) -> None:
+def test_consumer_gets_what_passes_and_skips_ticks_without_an_event(db: Database) -> None:
     filtered(db, "b1 b2 b3 a1 a2 b4")
     assert db.main.all(TICKS) == [(4, 5)]
     batch = db.main.next()
     assert db.main.data(batch) == ["a1"]
     assert db.main.finish(batch) == 1
-    assert db.main.all(TICKS) == [(5, 6)]
-
-
-def test_position_moves_over_what_is_not_for_the_consumer(db: Database) -> None:
-    filtered(db, "b1 b2 b3")
-    before = db.main.one(MOVES)
-    assert db.main.next() is None
+    assert db.main.all(TICKS) == [(5, 6)], "and not one more"
+    assert db.main.drain() == ["a2"]
     assert db.main.one(SLOWEST) == db.main.one(LAST)
-    assert db.main.next() is None
+    before = db.main.one(MOVES)
+    fill(db, "b5 b6")
+    assert [db.main.next(), db.main.next()] == [None, None]
     assert db.main.one(MOVES) == before + 1
+    assert db.main.one(SLOWEST) == db.main.one(LAST)
+    fill(db, "b7+a3")
+    assert db.main.drain() == ["a3"]
 
 
 def test_rotation_goes_on_where_nothing_is_for_the_consumer(db: Database) -> None:
@@ -106,28 +99,18 @@ def test_limits_hold_for_the_events_of_the_queue(db: Database) -> None:
     assert db.main.all(limited, None, 3) == [(4, 8)]
 
 
-def test_retried_event_comes_again_whatever_the_filter_is(db: Database) -> None:
-    filtered(db, "a1")
+def test_retried_and_revived_events_come_again_whatever_the_filter_is(db: Database) -> None:
+    filtered(db, "a1+a2")
     batch = db.main.next()
-    (event,) = db.main.events(batch)
-    db.main.one("select pgq.event_retry(%s, %s::bigint, 0)", batch, event.id)
-    assert db.main.finish(batch) == 1
-    assert choose(db.main, "b") == 1
-    assert db.main.one("select pgq.maint_retry_events()") == 1
-    assert db.main.deliver() == ["a1"]
-
-
-def test_dead_event_that_is_revived_comes_again_whatever_the_filter_is(db: Database) -> None:
-    filtered(db, "a1")
-    batch = db.main.next()
-    (event,) = db.main.events(batch)
+    retried, event = db.main.events(batch)
+    db.main.one("select pgq.event_retry(%s, %s::bigint, 0)", batch, retried.id)
     died = "select pgq.event_dead(%s, array[%s::bigint], array[%s::bigint], array['x'])"
     assert db.main.one(died, batch, event.id, event.txid) == 1
     assert db.main.finish(batch) == 1
     assert choose(db.main, "b") == 1
     assert db.main.one("select pgq.revive_dead_events('q', 'c')") == event.id
-    assert db.main.one("select pgq.maint_retry_events()") == 1
-    assert db.main.deliver() == ["a1"]
+    assert db.main.one("select pgq.maint_retry_events()") == 2
+    assert db.main.deliver() == ["a1", "a2"]
 
 
 def test_other_consumers_retried_events_do_not_count(db: Database) -> None:
@@ -252,22 +235,10 @@ def test_new_filter_is_no_progress(db: Database) -> None:
     assert db.main.all(UNMOVED) == [(True,)]
 
 
-def test_same_filter_changes_nothing(db: Database) -> None:
-    filtered(db, "a1")
-    batch = db.main.next()
-    assert choose(db.main, "a") == 0
-    assert db.main.finish(batch) == 1
-
-
 def test_batch_that_is_opened_waits_for_a_new_filter(db: Database) -> None:
     filtered(db, "b1 a1")
-    one, other = db.open(), db.open()
-    one.begin()
-    assert choose(one, "b") == 1
-    opens = other.later("select pgq.next_batch('q', 'c')")
-    wait_until_blocked(db.main.connection, other.pid)
-    one.commit()
-    assert other.data(opens.result(timeout=30)) == ["b1"]
+    opens = db.behind(lambda one: choose(one, "b"), "select pgq.next_batch('q', 'c')")
+    assert db.main.data(opens) == ["b1"]
 
 
 def test_running_worker_keeps_its_filter(db: Database) -> None:

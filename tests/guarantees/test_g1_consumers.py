@@ -16,8 +16,7 @@ def test_every_consumer_gets_every_event(db: Database) -> None:
     db.main.insert("both")
     assert db.main.deliver() == ["both"]
     db.main.one("select pgq.register_consumer('q', 'late')")
-    db.main.insert("all")
-    db.main.tick()
+    db.main.tick_after("all")
     assert [db.main.drain(name) for name in "cd"] == [["all"], ["both", "all"]]
     assert db.main.drain("late") == ["all"]
 
@@ -80,8 +79,7 @@ def _rotate_past_a_newcomer(db: Database, newcomer: Session, rotator: Session) -
 def test_rotation_waits_for_a_consumer_that_has_looked_at_its_tick(db: Database) -> None:
     db.queue(consumers=())
     db.queue("other", consumers=())
-    db.main.insert("old")
-    db.main.tick()
+    db.main.tick_after("old")
     blocker, newcomer, rotator = db.open(), db.open(), db.open()
     blocker.begin()
     blocker.one("select pgq.register_consumer('other', 'newcomer')")
@@ -105,13 +103,12 @@ def test_consumer_that_comes_while_ticks_are_deleted_keeps_its_tick(db: Database
         db.main.tick()
         db.main.rotate()
     lowest = db.main.one("select queue_low_tick from pgq.queue")
-    newcomer, keeper = db.open(), db.open()
-    newcomer.begin()
-    newcomer.one("select pgq.register_consumer_at('q', 'newcomer', %s)", lowest)
-    deletion = keeper.later("select pgq.maint_ticks('q')")
-    wait_until_blocked(db.main.connection, keeper.pid)
-    newcomer.commit()
-    deletion.result(timeout=30)
+    db.behind(
+        lambda newcomer: newcomer.one(
+            "select pgq.register_consumer_at('q', 'newcomer', %s)", lowest
+        ),
+        "select pgq.maint_ticks('q')",
+    )
     db.main.insert("new")
     assert db.main.deliver("newcomer") == ["new"]
 

@@ -144,8 +144,7 @@ def test_long_transaction_costs_a_batch_one_listed_txid(db: Database) -> None:
     txid = producer.one("select txid_current()")
     _ticks_with_events(db.main, 50)
     db.main.drain()
-    db.main.insert("new")
-    db.main.tick()
+    db.main.tick_after("new")
     batch = db.main.next()
     assert str(txid) not in db.main.one("select pgq.batch_event_sql(%s)", batch)
     producer.commit()
@@ -217,3 +216,47 @@ def test_dump_in_progress_holds_up_a_rotation_and_nothing_else(db: Database) -> 
     assert _churn(db, 2) == 0
     reader.commit()
     assert _churn(db, 1) == 1
+
+
+READS = {
+    "get_batch_events": "select * from pgq.get_batch_events({batch})",
+    "get_batch_cursor": "select * from pgq.get_batch_cursor({batch}, 'c', 10)",
+    "batch_event_sql": "select pgq.batch_event_sql({batch})",
+    "get_tick_events": "select * from pgq.get_tick_events('q', {first}, {last})",
+    "tick_event_sql": "select pgq.tick_event_sql('q', {first}, {last})",
+}
+SWITCH = "do $$ begin execute format('alter table %s {} row level security', {}); end $$"
+TABLE = "(select queue_data_pfx from pgq.queue)"
+
+
+@pytest.mark.parametrize("read", READS)
+def test_hidden_event_is_an_error(db: Database, read: str) -> None:
+    db.queue()
+    db.main.insert("a")
+    last = db.main.tick()
+    reader = db.open()
+    reader.run("set role pgq_reader")
+    batch = reader.next()
+    query = READS[read].format(batch=batch, first=last - 1, last=last)
+    for switched in ("enable", "disable", "enable"):
+        db.main.run(SWITCH.format(switched, TABLE))
+        if switched == "enable":
+            with refused("42501"):
+                reader.all(query)
+        else:
+            reader.begin()
+            assert reader.all(query)
+            reader.commit()
+
+
+def test_consumer_goes_on_when_its_events_are_shown_again(db: Database) -> None:
+    db.queue()
+    db.main.tick_after("a")
+    reader = db.open()
+    reader.run("set role pgq_reader")
+    db.main.run(SWITCH.format("enable", TABLE))
+    batch = reader.next()
+    with refused("42501"):
+        reader.events(batch)
+    db.main.run(SWITCH.format("disable", TABLE))
+    assert reader.drain() == ["a"]

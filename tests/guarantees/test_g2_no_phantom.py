@@ -83,8 +83,7 @@ def test_killed_producer_leaves_nothing(db: Database) -> None:
 
 def test_retry_that_rolled_back_brings_nothing_back(db: Database) -> None:
     db.queue()
-    db.main.insert("once")
-    db.main.tick()
+    db.main.tick_after("once")
     batch = db.main.next()
     consumer = db.open()
     consumer.begin()

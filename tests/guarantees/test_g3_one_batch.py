@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.guarantees.sessions import RR, SERIALIZABLE, refused
+from tests.guarantees.sessions import RC, RR, SERIALIZABLE, refused
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
@@ -38,14 +38,12 @@ def test_batch_is_the_same_each_time_it_is_read(db: Database) -> None:
     producer = db.open()
     producer.begin()
     producer.insert("late")
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     batch = db.main.next()
     first = db.main.events(batch)
     producer.commit()
     for number in range(3):
-        db.main.insert(f"later {number}")
-        db.main.tick()
+        db.main.tick_after(f"later {number}")
         db.main.rotate()
         assert db.main.next() == batch
         assert db.main.events(batch) == first
@@ -55,8 +53,7 @@ def test_batch_is_the_same_each_time_it_is_read(db: Database) -> None:
 
 def test_two_sessions_that_ask_at_once_get_one_batch(db: Database) -> None:
     db.queue()
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     db.main.tick()
     one, other = db.open(), db.open()
     one.begin()
@@ -70,15 +67,8 @@ def test_two_sessions_that_ask_at_once_get_one_batch(db: Database) -> None:
 
 def test_batch_that_was_opened_and_rolled_back_is_given_to_the_next(db: Database) -> None:
     db.queue()
-    db.main.insert("a")
-    db.main.tick()
-    one, other = db.open(), db.open()
-    one.begin()
-    one.next()
-    asked = other.later(NEXT)
-    wait_until_blocked(db.main.connection, other.pid)
-    one.rollback()
-    assert other.data(asked.result(timeout=30)) == ["a"]
+    db.main.tick_after("a")
+    assert db.main.data(db.behind(lambda one: one.next(), NEXT, end="rollback")) == ["a"]
 
 
 def test_tickers_at_once_make_ticks_that_contain_each_other(db: Database) -> None:
@@ -155,13 +145,7 @@ def test_ticker_that_waited_for_another_sees_what_committed_meanwhile(db: Databa
 def test_ticker_that_waited_for_another_looks_again_whether_it_is_time(db: Database) -> None:
     db.queue(ticker_max_count="1")
     db.main.insert("a")
-    one, other = db.open(), db.open()
-    one.begin()
-    one.tick()
-    ticked = other.later("select pgq.ticker('q')")
-    wait_until_blocked(db.main.connection, other.pid)
-    one.commit()
-    assert ticked.result(timeout=30) is None
+    assert db.behind(lambda one: one.tick(), "select pgq.ticker('q')") is None
     assert db.main.one("select pgq.ticker('q')") is None
 
 
@@ -195,8 +179,7 @@ def test_ids_of_ticks_and_batches_go_up(db: Database) -> None:
 
 def test_retried_event_comes_again_to_its_consumer_only(db: Database) -> None:
     db.queue(consumers=("c", "d"))
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     batch = db.main.next("c")
     db.main.one("select pgq.batch_retry(%s, 0)", batch)
     db.main.finish(batch)
@@ -237,3 +220,57 @@ def test_event_and_its_retried_copy_in_one_batch_can_both_be_set_aside(db: Datab
     ids, txids = [e.id for e in events], [e.txid for e in events]
     retry = "select pgq.event_retry(%s, %s, %s, '{0s,0s}')"
     assert db.main.one(retry, batch, ids, txids) == 1
+
+
+READS = {
+    "get_batch_events": "select count(*) from pgq.get_batch_events(%(batch)s)",
+    "get_batch_cursor": "select count(*) from pgq.get_batch_cursor(%(batch)s, 'cursor', 10)",
+    "batch_event_sql": "select pgq.batch_event_sql(%(batch)s)",
+    "event_retry one": "select pgq.event_retry(%(batch)s, %(id)s, 0)",
+    "event_retry many": "select pgq.event_retry(%(batch)s, array[%(id)s], array[%(txid)s], '{0s}')",
+    "batch_retry": "select pgq.batch_retry(%(batch)s, 0)",
+    "event_dead": "select pgq.event_dead(%(batch)s, array[%(id)s], array[%(txid)s], '{why}')",
+}
+
+
+def _rotate_until_empty(db: Database) -> None:
+    """Rotate until every table that there was is truncated."""
+    for _ in range(3):
+        db.main.deliver()
+        db.main.rotate()
+    assert db.main.one("select count(*) from pgq.event_1") == 0
+
+
+def test_batch_that_was_finished_and_rotated_away_is_refused(
+    db: Database, subtests: pytest.Subtests
+) -> None:
+    db.queue()
+    db.main.tick_after("a")
+    batch = db.main.next()
+    (event,) = db.main.events(batch)
+    args = {"batch": batch, "id": event.id, "txid": event.txid}
+    readers = {name: db.open() for name in READS}
+    for reader in readers.values():
+        reader.begin(RR)
+    assert db.main.finish(batch) == 1
+    _rotate_until_empty(db)
+    for name, reader in readers.items():
+        with subtests.test(name), refused("40001"):
+            reader.connection.execute(READS[name].encode(), args)
+
+
+@pytest.mark.parametrize("isolation", [RC, RR])
+def test_batch_that_is_open_is_read_whatever_was_rotated_before(
+    db: Database, isolation: str
+) -> None:
+    db.queue()
+    _rotate_until_empty(db)
+    db.main.tick_after("a")
+    batch = db.main.next()
+    reader = db.open()
+    reader.begin(isolation)
+    assert reader.data(batch) == ["a"]
+    current = db.main.one("select queue_cur_table from pgq.queue")
+    assert db.main.rotate() == current, "not while somebody reads"
+    assert reader.finish(batch) == 1
+    reader.commit()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guarantees.sessions import ISOLATIONS, RC, RR, refused
-from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,8 +47,7 @@ SETTING_ASIDE = pytest.mark.parametrize("call", SET_ASIDE.values(), ids=SET_ASID
 
 def _open_batch(db: Database, data: str = "a") -> tuple[int, Row]:
     db.queue()
-    db.main.insert(data)
-    db.main.tick()
+    db.main.tick_after(data)
     batch = db.main.next()
     assert batch is not None
     return batch, db.main.events(batch)[0]
@@ -101,27 +99,16 @@ def test_finish_that_waited_for_another_finish_fails_if_that_commits(
     db: Database, end: str, finished: int
 ) -> None:
     batch, _ = _open_batch(db)
-    one, other = db.open(), db.open()
-    one.begin()
-    assert one.finish(batch) == 1
-    finish = other.later("select pgq.finish_batch(%s)", batch)
-    wait_until_blocked(db.main.connection, other.pid)
-    one.run(end)
-    assert finish.result(timeout=30) == finished
+    finish = db.behind(lambda one: one.finish(batch), "select pgq.finish_batch(%s)", batch, end=end)
+    assert finish == finished
 
 
 @SETTING_ASIDE
 def test_setting_aside_that_waited_for_a_finish_fails(db: Database, call: str) -> None:
     batch, event = _open_batch(db)
-    one, other = db.open(), db.open()
-    one.begin()
-    one.finish(batch)
     values = {"batch": str(batch), "id": str(event.id), "txid": str(event.txid)}
-    aside = other.later(call % values)
-    wait_until_blocked(db.main.connection, other.pid)
-    one.commit()
     with refused("PQ003"):
-        aside.result(timeout=30)
+        db.behind(lambda one: one.finish(batch), call % values)
     assert _left_over(db.main) == 0
 
 
@@ -181,8 +168,7 @@ def test_whole_cycle_in_one_transaction(db: Database) -> None:
     db.queue()
     consumer = db.open()
     for number, call in enumerate(SET_ASIDE.values(), 1):
-        db.main.insert("a")
-        db.main.tick()
+        db.main.tick_after("a")
         consumer.begin()
         batch = consumer.next()
         assert batch is not None

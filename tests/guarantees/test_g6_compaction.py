@@ -55,13 +55,10 @@ ONLY_FRESH = {
 def leave_a_batch_open(db: Database) -> None:
     """Leave a batch open, with four ticks in one second behind it."""
     db.queue()
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     number = "update pgq.position set pos_batch = 1 where pos_batch = %s returning pos_batch"
     assert db.main.one(number, db.main.next()) == 1
-    for data in "bcd":
-        db.main.insert(data)
-        db.main.tick()
+    db.main.tick_after(*"bcd")
     db.main.run("update pgq.tick set tick_time = '2026-01-01 12:00:00.5'")
 
 

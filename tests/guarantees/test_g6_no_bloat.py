@@ -35,8 +35,7 @@ EVENT_TABLES = """
 def held(db: Database) -> Database:
     """A database in which one transaction keeps its snapshot for the whole test."""
     db.queue()
-    db.main.insert("first")
-    db.main.tick()
+    db.main.tick_after("first")
     db.open().begin(RR)
     return db
 
@@ -86,8 +85,7 @@ def test_a_transaction_rotates_that_is_older_than_the_last_rotation(db: Database
 def test_a_rotation_waits_for_the_transactions_that_read_its_table(db: Database) -> None:
     """Busy transactional consumers never leave a table alone: NOWAIT would fail for ever."""
     db.queue()
-    db.main.insert("read")
-    db.main.tick()
+    db.main.tick_after("read")
     reader, rotation = db.open(), db.open()
     for _ in range(5):  # the wait ends after 900 ms, which a busy machine may miss
         reader.begin()

@@ -49,9 +49,7 @@ def story(db: Database, *data: str) -> None:
     """Insert events from id 101 on, tick after each, and let `c` finish them."""
     db.queue(consumers=("c", "behind"))
     db.main.one("select setval('pgq.event_1_id_seq', 100)")
-    for each in data:
-        db.main.insert(each)
-        db.main.tick()
+    db.main.tick_after(*data)
     assert db.main.drain("c") == list(data)
 
 
@@ -128,6 +126,5 @@ def test_copy_with_the_last_values_of_sequences_goes_on_by_itself(db: Database) 
     story(db, "a", "b")
     db.main.insert("late")
     replicate(db, larger=0)
-    db.main.insert("new")
-    db.main.tick()
+    db.main.tick_after("new")
     assert db.main.drain("c") == ["late", "new"]

@@ -65,8 +65,7 @@ def rotate_twice(db: Database) -> None:
 def late_dump(db: Database) -> tuple[Session, list[str]]:
     """Begin a dump that has seen a consumer before its event, and the tables, and locks nothing."""
     db.queue()
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     dump = db.open()
     dump.begin(RR)
     listed = [row[0] for row in dump.all(LISTED)]

@@ -175,8 +175,7 @@ def test_move_that_takes_every_id_along_goes_on_by_itself(db: Database) -> None:
     ticker.begin()
     ticker.insert("of the ticker")  # its id is the newest: its own snapshots do not see it
     ticker.tick()
-    ticker.insert("after the tick")
-    ticker.tick()
+    ticker.tick_after("after the tick")
     ticker.commit()
     producer.commit()
     db.main.tick()
@@ -188,8 +187,7 @@ def test_move_that_takes_every_id_along_goes_on_by_itself(db: Database) -> None:
 def test_queue_whose_ticks_a_restore_has_yet_to_bring_gets_none(db: Database, call: str) -> None:
     """A second tick 1 would stand beside that of the dump: they come in two tables."""
     db.queue()
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     ticks = "create table saved as select * from pgq.tick; delete from pgq.tick"
     db.main.run(ticks)
     with refused("PQ012"):
@@ -200,8 +198,7 @@ def test_queue_whose_ticks_a_restore_has_yet_to_bring_gets_none(db: Database, ca
 
 def test_ticks_that_a_restore_brings_behind_the_first_tick_are_noticed(db: Database) -> None:
     db.queue()
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     _last_tick(db, "1000000:1000000:")
     late = "where tick_id = (select max(tick_id) from pgq.tick)"
     db.main.run(f"create table late as select * from pgq.tick {late}")

@@ -78,13 +78,11 @@ def _story(db: Database) -> tuple[dict[str, list[str]], int]:
     for consumer in CONSUMERS:
         _take_one(db.main, consumer, retry=consumer == "retrying")
     db.main.rotate()
-    db.main.insert("second")
-    db.main.tick()
+    db.main.tick_after("second")
     late.commit()
     db.main.one(stages.DROP, "staged, dropped")
     stages.commit_stage(db.main, opened["staged"], writer="staged")
-    db.main.insert("third")
-    db.main.tick()
+    db.main.tick_after("third")
     seen = ["second", "late", "staged", "third"]
     assert db.main.drain("idle") == db.main.drain("retrying") == seen
     open_batch = db.main.next("open")
@@ -127,8 +125,7 @@ def _expect_the_rest(db: Database, dump: Dump, *, finished: str | None = None) -
     """Let every consumer take what it has to get, each event once, and go on from there."""
     while db.main.one("select pgq.maint_retry_events()"):
         pass
-    db.main.insert("after the repair")
-    db.main.tick()
+    db.main.tick_after("after the repair")
     for consumer in CONSUMERS:
         expected = [*dump.to_come[consumer], "since the restore", "after the repair"]
         if consumer == finished:
@@ -142,8 +139,7 @@ def _expect_rotation(db: Database) -> None:
     """Rotate all tables and lose nothing."""
     seen = set()
     for number in range(5):
-        db.main.insert(f"on {number}")
-        db.main.tick()
+        db.main.tick_after(f"on {number}")
         assert [db.main.drain(consumer) for consumer in CONSUMERS] == [[f"on {number}"]] * 4
         seen.add(db.main.rotate())
         db.main.one("select pgq.maint_ticks('q')")

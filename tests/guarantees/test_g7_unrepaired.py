@@ -74,8 +74,7 @@ def _story(db: Database) -> None:
 
 def _expect_each_once_after_the_repair(db: Database, *behind: str) -> None:
     db.main.one(REPAIR)
-    db.main.insert("after")
-    db.main.tick()
+    db.main.tick_after("after")
     given = {consumer: sorted(db.main.drain(consumer)) for consumer in CONSUMERS}
     assert given == {"c": ["after", "since"], "behind": sorted([*behind, "after", "since"])}
 
@@ -245,3 +244,47 @@ def test_consumer_ends_with_what_to_do_and_goes_on_after_the_repair(
     db.main.tick()
     Behind(db.dsn).run()
     assert seen == ["a", "b", "since"]
+
+
+RAW_EVENT = "select pgq.insert_event_raw('q', %s, null, null, 0, 't', 'raw', '', '', '', '')"
+
+
+@pytest.mark.parametrize("restore", [larger, larger_elsewhere])
+def test_event_with_an_older_id_waits_for_the_repair(db: Database, restore: Any) -> None:
+    db.queue(consumers=CONSUMERS)
+    older = db.main.one("select nextval('pgq.event_1_id_seq')")
+    db.main.insert("newer")
+    assert db.main.deliver() == ["newer"]
+    restore(db)
+    with refused("PQ012"):
+        db.main.one(RAW_EVENT, older)
+    db.main.one(REPAIR)
+    assert db.main.one(RAW_EVENT, older) == older
+    db.main.tick()
+    assert sorted(db.main.drain("c")) == ["raw", "since"]
+
+
+def test_event_with_an_older_id_waits_for_the_ticks_of_a_restore(db: Database) -> None:
+    db.queue()
+    older = db.main.one("select nextval('pgq.event_1_id_seq')")
+    db.main.run("delete from pgq.tick; update pgq.queue set queue_system_id = 1")
+    with refused("PQ012"):
+        db.main.one(RAW_EVENT, older)
+
+
+def test_retried_events_do_not_come_beside_their_events_after_a_seek(db: Database) -> None:
+    db.queue(consumers=CONSUMERS)
+    db.main.tick_after("a")
+    batch = db.main.next("c")
+    db.main.one("select pgq.batch_retry(%s, 0)", batch)
+    db.main.finish(batch)
+    assert db.main.one("select pgq.maint_retry_events()") == 1
+    db.main.tick()
+    larger(db)
+    seek = "select pgq.seek_consumer('q', 'c', 1)"
+    with refused("PQ012"):
+        db.main.one(seek)
+    db.main.one(REPAIR)
+    db.main.one(seek)
+    db.main.tick()
+    assert sorted(db.main.drain("c")) == ["a", "since"]

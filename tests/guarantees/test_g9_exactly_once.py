@@ -84,16 +84,14 @@ def test_killed_while_the_commit_is_under_way(effects: Database, spawn: Spawn) -
 
 def _quiesce(db: Database, last: str) -> None:
     """Send one more event and wait until it has its effect."""
-    db.main.insert(last)
-    db.main.tick()
+    db.main.tick_after(last)
     eventually(lambda: last in _all_effects(db))
 
 
 def test_two_transactional_sessions_share_no_event(db: Database) -> None:
     db.queue()
     for number in range(10):
-        db.main.insert(str(number))
-        db.main.tick()
+        db.main.tick_after(str(number))
     one, other = db.open(), db.open()
     taken: list[str] = []
     for _ in range(5):
@@ -127,8 +125,7 @@ def _process_if_given(session: Session, batch: int | None) -> list[str]:
 
 
 def test_rolled_back_processing_leaves_the_batch_to_the_next(effects: Database) -> None:
-    effects.main.insert("a")
-    effects.main.tick()
+    effects.main.tick_after("a")
     consumer = effects.open()
     for end in ("rollback", "commit"):
         consumer.begin()

@@ -8,7 +8,6 @@ import psycopg
 import pytest
 
 from tests.guarantees.sessions import ISOLATIONS, RR, refused
-from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Row, Session
@@ -134,13 +133,8 @@ def test_batch_retry_leaves_a_finished_part_alone(db: Database) -> None:
 
 def test_part_of_a_lost_batch_is_not_finished(db: Database) -> None:
     batch, events = open_batch(db, *"ab")
-    winner, loser = db.open(), db.open()
-    winner.begin()
-    assert winner.finish(batch) == 1
-    part = loser.later(FINISH_PART, batch, events[0].id, None)
-    wait_until_blocked(db.main.connection, loser.pid)
-    winner.commit()
-    assert part.result(timeout=30) == 0
+    part = db.behind(lambda winner: winner.finish(batch), FINISH_PART, batch, events[0].id, None)
+    assert part == 0
     assert db.main.deliver() == []
 
 
@@ -208,13 +202,14 @@ def test_part_that_another_session_has_finished_meanwhile_is_not_finished_again(
 ) -> None:
     batch, events = open_batch(db, *"abc")
     position = db.main.one(POSITION)
-    one, other = db.open(), db.open()
-    one.begin()
-    assert one.one(FENCED, batch, events[1].id, position) == 1
-    second = other.later(FENCED, batch, events[1].id, position)
-    wait_until_blocked(db.main.connection, other.pid)
-    one.commit()
-    assert second.result(timeout=30) == 0
+    second = db.behind(
+        lambda one: one.one(FENCED, batch, events[1].id, position),
+        FENCED,
+        batch,
+        events[1].id,
+        position,
+    )
+    assert second == 0
     assert db.main.one(FENCED, batch, events[2].id, position) == 0
     assert db.main.data(batch) == ["c"]
     assert db.main.one(FENCED, batch, events[2].id, position + 1) == 1

@@ -107,8 +107,7 @@ def test_events_before_the_first_new_id_wait_for_longer(db: Database) -> None:
     db.queue()
     open_across_a_tick(db, "a").commit()
     seen = db.main.tick()
-    db.main.insert("b")
-    db.main.tick()
+    db.main.tick_after("b")
     assert db.main.one(SINCE) == seen
 
 
@@ -177,8 +176,7 @@ def test_batch_of_a_minimum_has_events_that_were_open_at_its_first_tick(db: Data
 def test_minimum_counts_events_with_new_ids_and_those_that_were_open(db: Database) -> None:
     db.queue()
     late = open_across_a_tick(db, "a", "b")
-    db.main.insert("c")
-    db.main.tick()
+    db.main.tick_after("c")
     late.commit()
     db.main.tick()
     assert db.main.one(AT_LEAST, 4, None) is None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.guarantees.ranges import ADVANCE, PIN, data, fill, ticks
+from tests.guarantees.ranges import ADVANCE, PIN, data, ticks
 from tests.guarantees.seek import PINS, ticked
 from tests.guarantees.sessions import RC, RR, refused
 from tests.guarantees.stalling import DETACHED, MAINT, REATTACH, stall
 from tests.guarantees.test_retention import SET, later
-from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
@@ -42,24 +42,28 @@ def test_call_that_waited_for_another_is_refused_if_that_commits(
     db: Database, first: str, late: str, state: str, end: str
 ) -> None:
     db.queue()
-    fill(db.main, *"abc")
-    one, other = db.open(), db.open()
-    one.begin()
-    assert one.one(first) is not None
-    waits = other.later(late)
-    assert wait_until_blocked(db.main.connection, other.pid) == [one.pid]
-    one.run(end)
-    if end == "rollback":
-        assert waits.result(timeout=30) == 1
-    else:
-        with refused(state):
-            waits.result(timeout=30)
+    db.main.tick_after(*"abc")
+    with nullcontext() if end == "rollback" else refused(state):
+        assert db.behind(first, late, end=end) == 1
+
+
+def test_retried_events_belong_to_no_range(db: Database) -> None:
+    db.queue()
+    db.main.tick_after("a")
+    batch = db.main.next()
+    assert db.main.one("select pgq.event_retry(%s, 1, 0)", batch) == 1
+    assert db.main.finish(batch) == 1
+    assert db.main.one("select pgq.maint_retry_events()") == 1
+    db.main.tick_after("b")
+    assert data(db.main, 1, 3) == ["a", "b"]
+    assert data(db.main, 2, 3) == ["b"]
+    assert db.main.drain() == ["a", "b"], "the consumer has it again"
 
 
 def _expire(db: Database) -> int:
     """Rotate until the queue's first table is emptied; return the first tick that is left."""
     for number in range(3):
-        fill(db.main, f"later {number}")
+        db.main.tick_after(f"later {number}")
         db.main.drain()
         db.main.rotate()
     low: int = db.main.one("select queue_low_tick from pgq.queue")
@@ -70,10 +74,10 @@ def _expire(db: Database) -> int:
 @pytest.mark.parametrize("isolation", [RC, RR])
 def test_rotation_waits_for_who_asked_for_a_range(db: Database, isolation: str) -> None:
     db.queue()
-    fill(db.main, "a")
+    db.main.tick_after("a")
     for number in range(2):
         assert db.main.rotate() == number + 1
-        fill(db.main, "b")
+        db.main.tick_after("b")
     db.main.drain()
     reader = db.open()
     reader.begin(isolation)
@@ -92,27 +96,18 @@ def test_reader_that_waited_for_a_rotation_is_told_what_is_left(
     db: Database, call: str, end: str
 ) -> None:
     db.queue()
-    fill(db.main, "a")
+    db.main.tick_after("a")
     for _ in range(2):
         db.main.rotate()
-        fill(db.main, "b")
+        db.main.tick_after("b")
     db.main.drain()
-    rotator, reader = db.open(), db.open()
-    rotator.begin()
-    rotator.one("select pgq.maint_rotate_tables_step1('q')")
-    late = reader.later(call)
-    wait_until_blocked(db.main.connection, reader.pid)
-    rotator.run(end)
-    if end == "rollback":
-        assert late.result(timeout=30)
-    else:
-        with refused("PQ016"):
-            late.result(timeout=30)
+    with nullcontext() if end == "rollback" else refused("PQ016"):
+        assert db.behind("select pgq.maint_rotate_tables_step1('q')", call, end=end)
 
 
 def test_snapshot_from_before_a_rotation_is_refused(db: Database) -> None:
     db.queue()
-    fill(db.main, "a")
+    db.main.tick_after("a")
     reader = db.open()
     reader.begin(RR)
     _expire(db)
@@ -138,7 +133,7 @@ ONE_SECOND = "update pgq.tick set tick_time = '2026-01-01 12:00:00.5'"
 )
 def test_pinned_ticks_are_not_thinned_out(db: Database, calls: tuple[str, ...]) -> None:
     db.queue()
-    fill(db.main, *"abcdef")
+    db.main.tick_after(*"abcdef")
     db.main.run(ONE_SECOND)
     assert db.main.one(PIN, 3, 5) == 1
     for call in calls:
@@ -155,7 +150,7 @@ def test_pinned_ticks_are_not_thinned_out(db: Database, calls: tuple[str, ...]) 
 @pytest.mark.parametrize("call", [PIN, ADVANCE])
 def test_compaction_is_put_off_while_somebody_takes_a_tick(db: Database, call: str) -> None:
     db.queue()
-    fill(db.main, *"abc")
+    db.main.tick_after(*"abc")
     reader = db.open()
     reader.begin()
     assert reader.one(call, 1, 3) == 1
@@ -185,11 +180,11 @@ def test_compaction_keeps_the_ticks_back_to_which_a_consumer_may_be_moved(db: Da
 
 def test_rotation_takes_nothing_that_the_subscription_has_not_passed(db: Database) -> None:
     db.queue()
-    fill(db.main, "a")
+    db.main.tick_after("a")
     assert db.main.rotate() == 1
-    fill(db.main, "b")
+    db.main.tick_after("b")
     assert db.main.rotate() == 2
-    fill(db.main, "c")
+    db.main.tick_after("c")
     db.main.one(PIN, 1, 4)
     assert db.main.rotate() == 2, "the first table is next"
     assert data(db.main, 1, 4) == ["a", "b", "c"]
@@ -209,17 +204,9 @@ def test_reader_of_ticks_that_waited_for_a_detach_is_refused(
     db.queue(consumers=("c", "other"))
     stall(db)
     first, last = db.main.all("select min(tick_id), max(tick_id) from pgq.tick")[0]
-    ticker, reader = db.open(), db.open()
-    ticker.begin()
-    ticker.one(MAINT)
-    waits = reader.later(f"select pgq.{call}('q', 'c', %s, %s)", first, last)
-    assert wait_until_blocked(db.main.connection, reader.pid) == [ticker.pid]
-    ticker.run(end)
-    if end == "rollback":
-        assert waits.result(timeout=30) == 1
-    else:
-        with refused("PQ024"):
-            waits.result(timeout=30)
+    with nullcontext() if end == "rollback" else refused("PQ024"):
+        assert db.behind(MAINT, f"select pgq.{call}('q', 'c', %s, %s)", first, last, end=end) == 1
+    if end == "commit":
         assert db.main.one(REATTACH, False) == 1
         assert db.main.one(PINS, first, last) == 1, "it goes on where it was"
 

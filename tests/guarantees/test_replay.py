@@ -34,8 +34,7 @@ def test_events_come_again_to_one_consumer_behind_its_backlog(db: Database) -> N
     assert replay(db.main, [start, a]) == 2
     db.main.insert("e")
     put_back(db.main)
-    db.main.insert("f")
-    db.main.tick()
+    db.main.tick_after("f")
     batches = list(db.main.batches())
     assert [sorted(batch) for batch in batches] == [["d"], ["a", "b", "e"], ["f"]]
     assert db.main.drain("d") == ["d", "e", "f"]
@@ -263,13 +262,7 @@ def test_seek_back_waits_for_a_replay_and_takes_its_events_once(db: Database) ->
     start, end = ticked(db.main, "ab")
     db.main.drain()
     begin(db.main)
-    session, seeker = db.open(), db.open()
-    session.begin()
-    assert replay(session, [start, end]) == 2
-    call = seeker.later(SEEK, start)
-    wait_until_blocked(db.main.connection, seeker.pid)
-    session.commit()
-    assert call.result(timeout=30) == start
+    assert db.behind(lambda session: replay(session, [start, end]), SEEK, start) == start
     put_back(db.main)
     assert db.main.drain() == ["a", "b"]
 
@@ -298,12 +291,6 @@ def test_move_back_waits_for_a_replay_whose_events_stay_as_retried_ones(db: Data
     ticks = ticked(db.main, "ab")
     db.main.drain()
     begin(db.main)
-    session, mover = db.open(), db.open()
-    session.begin()
-    assert replay(session, ticks) == 2
-    call = mover.later(MOVE, ticks[0])
-    assert wait_until_blocked(db.main.connection, mover.pid) == [session.pid]
-    session.commit()
-    assert call.result(timeout=30) == 0
+    assert db.behind(lambda session: replay(session, ticks), MOVE, ticks[0]) == 0
     assert db.main.drain() == ["a", "b"]
     assert db.main.one(RETRIES) == ["a", "b"]

@@ -130,8 +130,7 @@ def test_rotation_minds_the_ticks_and_consumers_of_its_own_queue_only(
     db.queue(consumers=consumers)
     assert db.main.one("select pgq.tick_sees_table(2, 9, 0)") is False, "a tick of another queue"
     for table in (1, 2, 0):
-        db.main.insert("a")
-        db.main.tick()
+        db.main.tick_after("a")
         if consumers:
             assert db.main.drain() == ["a"]
         assert db.main.rotate() == table
@@ -226,13 +225,7 @@ def test_rotation_does_nothing_beside_a_retention(db: Database, end: str) -> Non
 @ENDS
 def test_retention_that_waited_for_a_rotation_keeps_what_is_left(db: Database, end: str) -> None:
     full(db)
-    rotator, setter = db.open(), db.open()
-    rotator.begin()
-    rotator.one(STEP1)
-    waits = setter.later(SET, DAY)
-    assert wait_until_blocked(db.main.connection, setter.pid) == [rotator.pid]
-    rotator.run(end)
-    assert waits.result(timeout=30) == 1
+    assert db.behind(STEP1, SET, DAY, end=end) == 1
     later(db, YOUNG)
     for _ in range(3):
         db.main.rotate()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from tests.guarantees.seek import ticked
 from tests.guarantees.sessions import RR, refused
 from tests.guarantees.stages import commit_stage, stage
@@ -61,19 +59,6 @@ def test_tables_show_what_they_hold_and_how_old_it_is(db: Database) -> None:
     assert db.main.all(TABLES, third, third)[1] == ("current", True, True, True)
     with refused("PQ001"):
         db.main.one("select pgq.get_rotation_info('nope')")
-
-
-def test_tick_with_the_largest_id_is_found(db: Database) -> None:
-    db.queue()
-    last = 2**63 - 1
-    db.main.one("select setval('pgq.event_1_tick_seq', %s, false)", last)
-    db.main.insert("a")
-    assert db.main.tick() == last
-    assert db.main.all(TABLES, last, last)[0] == ("current", True, True, True)
-    db.main.insert("b")
-    (found,) = db.main.all("select first_time, last_time from pgq.get_rotation_info('q') limit 1")
-    assert found[0] is not None
-    assert found[1] is None, "no tick sees it yet"
 
 
 def test_due_is_when_the_clock_allows_the_next_rotation(db: Database) -> None:
@@ -287,30 +272,13 @@ def test_locked_queue_leaves_the_other_figures_and_queues(db: Database) -> None:
     ) == [("other", 0, False), ("q", None, True)]
 
 
-@pytest.mark.parametrize("last", [2**62 + 1, 2**63 - 1])
-def test_tick_ids_near_the_end_of_bigint_are_searched_as_others(db: Database, last: int) -> None:
-    db.queue()
-    db.main.one("select setval('pgq.event_1_tick_seq', %s, false)", last - 2)
-    for _ in range(3):
-        db.main.insert("a")
-        assert db.main.tick() <= last
-    db.main.run(
-        f"update pgq.tick set tick_time = clock_timestamp() - ({last} - tick_id) * interval '1 min'"
-        f" where tick_id >= {last - 2}"
-    )
-    assert metrics(db.main)[:3] == (120, 0, 3)
-    db.main.insert("b")
-    assert metrics(db.main)[:3] == (120, 0, 4)
-
-
 def test_it_reads_no_event_keeps_no_table_locked_and_walks_over_no_ticks(db: Database) -> None:
     def pages() -> int:
         metrics(db.main)
         return db.main.pages(METRICS)
 
     db.queue()
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     before = pages()
     db.main.one("select count(pgq.insert_event('q', 't', 'd')) from generate_series(1, 20000)")
     db.main.run(

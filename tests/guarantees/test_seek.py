@@ -260,8 +260,7 @@ def test_repair_forgets_what_a_seek_dropped(db: Database) -> None:
     assert db.main.one("select pgq.repair_queue('q')") == 2, "without the copies"
     assert db.main.drain() == ["a", "b"]
     fail(db.main)
-    db.main.insert("c")
-    db.main.tick()
+    db.main.tick_after("c")
     fail(db.main, "c")
     put_back(db.main)
     assert db.main.drain() == ["c"]
@@ -315,13 +314,10 @@ def test_batch_is_not_finished_behind_a_seek(db: Database) -> None:
     db.queue()
     place, _ = ticked(db.main, "a")
     batch = db.main.next()
-    seeker, worker = db.open(), db.open()
-    seeker.begin()
-    seeker.one(SEEK, place, False)
-    late = worker.later("select pgq.finish_batch(%s)", batch)
-    wait_until_blocked(db.main.connection, worker.pid)
-    seeker.commit()
-    assert late.result(timeout=30) == 0
+    late = db.behind(
+        lambda seeker: seeker.one(SEEK, place, False), "select pgq.finish_batch(%s)", batch
+    )
+    assert late == 0
     assert db.main.drain() == ["a"]
 
 

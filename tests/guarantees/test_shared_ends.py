@@ -122,8 +122,7 @@ def test_run_with_lanes_whose_session_is_there_has_not_died(db: Database) -> Non
     db.queue()
     db.main.one(SET, 1, "extra1")
     run = Run(db.open(), "host:2:x")
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     assert run.take() is not None
     db.main.connection.execute(COUNT, [[BACK]])
     assert run.session.all(CAREFUL, run.holder) == [(1, 1, [BACK])]
@@ -161,8 +160,7 @@ def test_run_that_begins_again_is_no_progress_unless_nobody_was_at_work(
         end, begin = "select pgq.end_run('q', 'c.1', %s)", "select 'workers do not call it'"
     else:
         db.queue()
-        db.main.insert("a")
-        db.main.tick()
+        db.main.tick_after("a")
         end, begin = "select pgq.end_run('q', 'c', %s)", "select pgq.begin_run('q', 'c', 'run 2')"
         db.main.one("select pgq.begin_run('q', 'c', 'host:1:x')")
         assert db.main.one("select pgq.next_batch('q', 'c')") is not None

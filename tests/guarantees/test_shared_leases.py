@@ -132,9 +132,7 @@ def take(session: Session, holder: str, lease: str = "1 minute") -> tuple[Any, .
 def in_ranges(db: Database, ranges: str) -> None:
     """Make the queue with a consumer, and one event in each range."""
     db.queue()
-    for letter in ranges:
-        db.main.insert(letter)
-        db.main.tick()
+    db.main.tick_after(*ranges)
 
 
 def test_worker_gets_a_subconsumer_that_is_free(db: Database) -> None:

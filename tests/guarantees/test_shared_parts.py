@@ -169,8 +169,7 @@ def test_parts_that_are_left_hold_their_events(db: Database) -> None:
     second = take(other)
     begun = one.data(first) + other.data(second)
     assert [one.finish(first), other.finish(second)] == [1, 1]
-    db.main.insert("next")
-    db.main.tick()
+    db.main.tick_after("next")
     for _ in range(4):
         db.main.rotate()
     db.main.one("select pgq.maint_ticks('q')")

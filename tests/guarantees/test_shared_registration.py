@@ -117,8 +117,7 @@ def test_idle_worker_is_not_removed(db: Database, call: str) -> None:
     one.lock()
     with refused("PQ021"):
         db.main.one(f"select pgq.{call}")
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     assert one.drain() == ["a"]
     one.session.one("select pg_advisory_unlock_all()::text")
     assert db.main.one(f"select pgq.{call}") == 1
@@ -127,8 +126,7 @@ def test_idle_worker_is_not_removed(db: Database, call: str) -> None:
 def test_worker_takes_over_from_workers_of_its_own_consumer_only(db: Database) -> None:
     (one,) = workers(db, "", 1)
     db.main.one("select pgq.register_subconsumer('q', 'other', '1')")
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     taken = db.main.one("select batch_id from pgq.take_part('q', 'other', '1', 'host:9:x')")
     assert one.drain() == ["a"]
     assert db.main.data(taken) == ["a"]
@@ -139,8 +137,7 @@ def test_consumer_with_the_name_of_a_worker_is_none(db: Database) -> None:
     db.queue(consumers=("c", "c.1"))
     with refused("PQ009"):
         db.main.one("select pgq.register_subconsumer('q', 'c', '1')")
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     with refused("PQ002"):
         db.main.one("select pgq.take_part('q', 'c', '1', 'host:1:x')")
     assert db.main.drain("c.1") == db.main.drain("c") == ["a"]
@@ -192,8 +189,7 @@ def test_idle_worker_writes_its_token_once_and_a_busy_one_no_mode(db: Database) 
     assert [one.take() for _ in range(3)] == [None] * 3
     assert db.main.one(rows) == before
     for worker, written in ((one, 1), (other, 0)):
-        db.main.insert("a")
-        db.main.tick()
+        db.main.tick_after("a")
         worker.session.begin()
         assert worker.finish(worker.take()) == 1
         assert worker.session.one(updates) == written

@@ -98,8 +98,7 @@ def test_commit_in_progress_over_ticks_gives_all_when_it_is_done(db: Database) -
     giver.begin()
     txid = commit_stage(giver, opened)
     db.main.tick()
-    db.main.insert("plain")
-    db.main.tick()
+    db.main.tick_after("plain")
     batches = []
     for expected in ([], ["plain"]):
         batches.append(db.main.next())
@@ -147,8 +146,7 @@ def test_stage_without_events_is_known_as_long_as_its_range_can_be_read(db: Data
     assert db.main.all(STAGES, first, last) == [(opened,)]
     db.main.all("select pgq.unregister_consumer('q', 'c')")
     for _ in range(4):
-        db.main.insert("later")
-        db.main.tick()
+        db.main.tick_after("later")
         db.main.rotate()
     db.main.run(MAINT)
     assert db.main.all("select from pgq.stage") == []

@@ -178,8 +178,7 @@ def test_events_of_since_the_restore_are_not_taken_for_those_of_a_stage(db: Data
 
 def test_retried_copies_that_a_stage_made_are_not_lost_with_it(db: Database) -> None:
     db.queue()
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     batch = db.main.next()
     assert db.main.one("select pgq.batch_retry(%s, 0)", batch) == 1
     assert db.main.finish(batch) == 1

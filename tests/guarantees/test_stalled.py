@@ -263,14 +263,8 @@ def test_batch_is_not_finished_behind_a_detach(db: Database) -> None:
 def test_next_batch_that_waited_for_a_detach_is_refused(db: Database) -> None:
     db.queue(consumers=("c", "other"))
     stall(db)
-    ticker, worker = db.open(), db.open()
-    ticker.begin()
-    ticker.one(MAINT)
-    opening = worker.later("select pgq.next_batch('q', 'c')")
-    wait_until_blocked(db.main.connection, worker.pid)
-    ticker.commit()
     with refused("PQ024"):
-        opening.result(timeout=30)
+        db.behind(MAINT, "select pgq.next_batch('q', 'c')")
 
 
 def test_rotation_that_waits_for_a_reattach_counts_the_consumer(db: Database) -> None:
@@ -336,14 +330,8 @@ def test_reattach_that_waited_for_a_rotation_tells_what_is_gone(db: Database) ->
     db.queue(consumers=("c", "other"))
     stall(db)
     assert detach(db) == 1
-    ticker, operator = db.open(), db.open()
-    ticker.begin()
-    ticker.one("select pgq.maint_rotate_tables_step1('q')")
-    reattach = operator.later(REATTACH, False)
-    wait_until_blocked(db.main.connection, operator.pid)
-    ticker.commit()
     with refused("PQ016"):
-        reattach.result(timeout=30)
+        db.behind("select pgq.maint_rotate_tables_step1('q')", REATTACH, False)
 
 
 @ENDS
@@ -353,13 +341,7 @@ def test_seek_that_waited_for_a_detach_moves_the_consumer_and_leaves_it_detached
     db.queue(consumers=("c", "other"))
     stall(db)
     last = db.main.one("select max(tick_id) from pgq.tick")
-    ticker, seeker = db.open(), db.open()
-    ticker.begin()
-    ticker.one(MAINT)
-    waits = seeker.later(SEEK, last, False)
-    assert wait_until_blocked(db.main.connection, seeker.pid) == [ticker.pid]
-    ticker.run(end)
-    assert waits.result(timeout=30) == last
+    assert db.behind(MAINT, SEEK, last, False, end=end) == last
     if end == "commit":
         with refused("PQ024"):
             db.main.next()

@@ -129,8 +129,7 @@ def test_leases_of_receivers_and_what_is_left_over_are_told(db: Database) -> Non
 
 def test_plain_consumer_has_a_row_of_its_own(db: Database) -> None:
     db.queue()
-    db.main.insert("a")
-    db.main.tick()
+    db.main.tick_after("a")
     assert (info(db)["mode"], info(db)["alive"]) == (None, None)
     session = db.open()
     session.one(LOCK.replace("'c.' || %s", "%s"), "c")

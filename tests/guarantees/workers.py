@@ -69,7 +69,5 @@ def workers(db: Database, ranges: str, count: int = 2, *, tokens: bool = True) -
         Worker(db.open(), str(number), f"host:{number}:x" if tokens else None)
         for number in range(1, count + 1)
     ]
-    for data in ranges:
-        db.main.insert(data)
-        db.main.tick()
+    db.main.tick_after(*ranges)
     return made

@@ -1,4 +1,4 @@
-"""A database whose tables came from a schema-only dump, and one that publishes all its tables."""
+"""A database that came from a dump, and one that publishes all its tables."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 
 import pgqpy
 from pgqpy import Client, calls, install
+from pgqpy.doctor import Finding, examine
 from pgqpy.errors import SchemaRefused
 from pgqpy.testing import EmbeddedServer
 from tests.install.support import Connect, Connection, psql, works
@@ -16,16 +17,18 @@ ADVICE = "pgqpy schema uninstall, then pgqpy schema install"
 
 @pytest.fixture
 def restored(
+    request: pytest.FixtureRequest,
     cluster: EmbeddedServer,
     database: str,
     other_database: str,
     admin: Connection,
     connect: Connect,
 ) -> Connection:
-    """A database with the schema-only dump of one that has a queue with an event."""
+    """A database with the dump of one that has a queue with an event; schema only by default."""
     install.install(admin)
     assert works(admin)
-    dump = cluster.run("pg_dump", "--schema-only", "--dbname", cluster.dsn(database))
+    options = getattr(request, "param", ["--schema-only"])
+    dump = cluster.run("pg_dump", *options, "--dbname", cluster.dsn(database))
     done = psql(cluster, other_database, "-v", "ON_ERROR_STOP=1", text=dump)
     assert done.returncode == 0, done.stderr
     return connect(cluster.dsn(other_database))
@@ -35,14 +38,11 @@ def test_schema_only_dump_is_recognised_and_can_be_replaced(restored: Connection
     assert install.status(restored).state == "empty"
     with pytest.raises(SchemaRefused, match=ADVICE):
         install.install(restored)
+    with pytest.raises(SchemaRefused, match=ADVICE):
+        Client(restored).call(calls.admin.schema_version())  # it is not the extension
     assert install.uninstall(restored).queues == 0
     install.install(restored)
     assert works(restored)
-
-
-def test_schema_only_dump_is_not_taken_for_the_extension(restored: Connection) -> None:
-    with pytest.raises(SchemaRefused, match=ADVICE):
-        Client(restored).call(calls.admin.schema_version())
 
 
 def test_engine_works_where_all_tables_are_published(admin: Connection) -> None:
@@ -88,3 +88,42 @@ def test_every_table_that_is_updated_has_a_key(admin: Connection) -> None:
     assert keyless == [("event_template",), ("history",), ("truncation_0",)]
     with pytest.raises(psycopg.errors.UniqueViolation):
         admin.execute("insert into pgq.installation default values")
+
+
+def failures(connection: Connection) -> list[Finding]:
+    """Return what doctor says of the rights, except that they are in order."""
+    found = [found for found in examine(connection) if found.check == "rights"]
+    return [each for each in found if each.level != "ok"]
+
+
+OPEN = """
+    select p.oid::regprocedure::text from pg_proc p
+    where pronamespace::regnamespace::text in ('pgq', 'pgq_coop') and prosecdef
+        and has_function_privilege('public', p.oid, 'execute')
+"""
+
+
+@pytest.mark.parametrize("restored", [["--no-owner", "--no-privileges"]], indirect=True)
+def test_doctor_names_the_rights_and_an_upgrade_sets_them(
+    restored: Connection, admin: Connection
+) -> None:
+    restored.execute("create role test_stranger login")
+    granted = set(admin.execute(OPEN).fetchall())
+    opened = set(restored.execute(OPEN).fetchall()) - granted
+    assert ("pgq.drop_queue(text,boolean)",) in opened
+    too_many, missing = failures(restored)
+    assert f"PUBLIC has {len(opened)} right(s)" in too_many.what
+    assert "USAGE on schema pgq" in missing.what
+    restored.execute("grant usage on schema pgq to public")
+    restored.execute("set role test_stranger")
+    assert restored.execute("select pgq.drop_queue('q', true)").fetchone() == (1,)
+    restored.execute("reset role")
+    assert {found.remedy.split(":")[0] for found in failures(restored)} == {"pgqpy schema install"}
+    install.install(restored)
+    assert failures(restored) == []
+    assert set(restored.execute(OPEN).fetchall()) == granted
+    restored.execute("select pgq.compact_ticks(), pgq.compact_positions()")
+    assert failures(restored) == []
+    restored.execute("set role test_stranger")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        restored.execute("select pgq.create_queue('q')")

@@ -269,16 +269,43 @@ RIGHTS = [
         "select pgq.insert_row(1, 1, now(), 1, 1, 't', 'd', '', '', '', '')",
         False,
     ),
+    ("pgq_dashboard", "select pgq.get_history('q')", True),
+    ("pgq_dashboard", "select pgq.get_dead_event_bounds('q', 'c')", True),
+    ("pgq_dashboard", "select pgq.get_dead_event_counts('q', 'c')", True),
+    ("pgq_dashboard", "select pgq.get_dead_events('q', 'c')", False),
+    ("pgq_dashboard", "select pgq.delete_dead_events('q', 'c')", False),
+    ("pgq_dashboard", "select pgq.get_rotation_info('q')", True),
+    ("pgq_dashboard", "select pgq.get_parked('q', 'c')", False),
+    ("pgq_dashboard", "select pgq.get_delayed_events('q')", False),
+    ("pgq_dashboard", "select ev_data from pgq.event_1", False),
+    ("pgq_dashboard", "select * from pgq.dead_event", False),
+    ("pgq_dashboard", "select * from pgq.history", False),
+    ("pgq_dashboard", "select pgq.insert_event('q', 't', 'd')", False),
+    ("pgq_dashboard", "select pgq.next_batch('q', 'c')", False),
+    ("pgq_dashboard", "select pgq.tick_queue('q')", False),
+    ("pgq_dashboard", "select pgq.maint_history()", False),
+    ("pgq_dashboard", "select pgq.begin_change('drop queue')", True),
+    ("pgq_dashboard", "select pgq.end_change(1, 'done')", True),
+    ("pgq_dashboard", "select * from pgq.get_changes()", True),
+    ("pgq_dashboard", "select * from pgq.change", False),
+    ("pgq_dashboard", "insert into pgq.change (change_action) values ('x')", False),
+    ("pgq_admin", "select * from pgq.get_changes()", True),
+    ("pgq_admin", "update pgq.change set change_outcome = 'x'", False),
+    ("pgq_admin", "delete from pgq.change", False),
+    ("pgq_admin", "truncate pgq.change", False),
+    ("pgq_admin", "select nextval('pgq.change_change_id_seq')", False),
+    ("pgq_reader", "select * from pgq.get_changes()", False),
+    ("pgq_writer", "select pgq.begin_change('x')", False),
+    ("pgq_ticker", "select pgq.maint_changes()", True),
+    ("pgq_writer", "select pgq.get_history('q')", False),
+    ("pgq_reader", "select pgq.get_history('q')", True),
+    ("pgq_admin", "delete from pgq.history", False),
+    ("pgq_ticker", "select pgq.maint_history()", True),
 ]
 
 
 def test_each_role_can_do_its_part_and_no_more(queue, connection, sql, subtests):
-    expect_rights(connection, sql, subtests, RIGHTS)
-
-
-def expect_rights(connection, sql, subtests, rights):
-    """Run each statement as its role: it is allowed, or it is not."""
-    for role, statement, allowed in rights:
+    for role, statement, allowed in RIGHTS:
         may = nullcontext() if allowed else pytest.raises(psycopg.errors.InsufficientPrivilege)
         with subtests.test(role, statement=statement), connection.transaction(force_rollback=True):
             sql(f"set local role {role}")
@@ -324,3 +351,63 @@ def test_a_database_is_one_domain_of_trust_as_the_operations_page_says(sql, batc
     ):
         stranger.execute(statement)
     assert sql("select count(*) from pgq.subscription") == 0
+
+
+SHOW = ("client_min_messages = log", "debug_print_plan = on", "debug_print_rewritten = on")
+VALUE = re.compile(r":constvalue\s+\d+\s*\[([^\]]*)\]")
+SECRET = "'secret', 'secret', 'secret', 'secret', 'secret', 'secret'"
+FIRE = """
+    select pgq.fire_cron(cron_name, version, next_due, next_due, next_due + '1 day'::interval)
+    from pgq.get_cron_info()
+"""
+
+
+@pytest.mark.parametrize(
+    ("role", "call"),
+    [("pgq_writer", "select state from pgq.cancel_event('q', '{1}')"), ("pgq_ticker", FIRE)],
+)
+def test_plans_show_no_event_to_a_role_that_reads_none(queue, sql, connect, role, call):
+    sql(f"select pgq.insert_event('q', {SECRET})")
+    sql("select pgq.add_cron('e', 'q', 'secret', 'secret', '* * * * *')")
+    sql("update pgq.cron set cron_next = date_trunc('minute', now()), cron_planned = '-infinity'")
+    session = connect()
+    shown = []
+    session.add_notice_handler(lambda notice: shown.append(notice.message_detail or ""))
+    session.execute(f"set role {role}")
+    for setting in SHOW:
+        session.execute(f"set {setting}")
+    assert session.execute(call).fetchone() in {("cancelled",), (2,)}
+    values = [bytes(int(n) % 256 for n in found.split()) for found in VALUE.findall("".join(shown))]
+    assert values, "the session's own plans are shown"
+    assert [value for value in values if b"secret" in value] == []
+
+
+def test_every_function_with_events_for_a_role_that_reads_none_prints_no_plan(queue, rows):
+    found = rows("""
+        select distinct proname from pg_proc p cross join pg_settings s
+         where pronamespace in ('pgq'::regnamespace, 'pgq_coop'::regnamespace) and prosecdef
+           and s.name ~ '^debug_print_' and not s.name || '=off' = any (proconfig)
+           and exists (
+                select from unnest('{public,pgq_writer,pgq_ticker,pgq_dashboard}'::name[]) role
+                 where has_function_privilege(role, p.oid, 'execute'))
+    """)
+    # They hold no event but the caller's. A setting costs 1 %.
+    producers = {"current_event_table", "insert_event", "insert_events", "insert_event_at"}
+    producers |= {"insert_event_once", "insert_events_at"}
+    assert {name for (name,) in found} == producers
+
+
+def test_dashboard_may_call_what_shows_no_event_and_nothing_else(rows):
+    found = rows(
+        "select distinct proname from pg_proc where pronamespace = 'pgq'::regnamespace"
+        " and has_function_privilege('pgq_dashboard', oid, 'execute')"
+        " and not has_function_privilege('public', oid, 'execute') order by 1"
+    )
+    assert [name for (name,) in found] == [
+        "begin_change",
+        "end_change",
+        "get_changes",
+        "get_dead_event_bounds",
+        "get_dead_event_counts",
+        "get_history",
+    ]

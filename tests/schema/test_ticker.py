@@ -165,19 +165,6 @@ def test_pulse_changes_with_events_and_queues_and_with_nothing_else(queue, sql, 
     assert len(set(found)) == len(found) - 2
 
 
-def test_queue_that_cannot_be_checked_is_due_and_hides_no_other(ticked, sql, rows):
-    for name in ("broken", "other"):
-        sql("select pgq.create_queue(%s)", name)
-        sql("select pgq.tick_queue(%s)", name)
-    assert rows("select * from pgq.ticker_due()") == []
-    sql("alter sequence pgq.event_2_id_seq rename to gone")
-    sql("create table pgq.event_2_id_seq ()")
-    assert rows("select * from pgq.ticker_due()") == [("broken",)]
-    sql("select pgq.insert_event('other', 't', 'd')")
-    sql("update pgq.queue set queue_ticker_max_lag = '0' where queue_name = 'other'")
-    assert rows("select * from pgq.ticker_due() order by 1") == [("broken",), ("other",)]
-
-
 def test_tick_in_another_isolation_says_how_to_change_it(queue, connection):
     with pytest.raises(psycopg.Error) as caught, connection.transaction():
         connection.execute("set transaction isolation level repeatable read")
