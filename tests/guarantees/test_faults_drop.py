@@ -12,7 +12,7 @@ from tests.guarantees.sessions import Database, Session, refused
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
 # What belongs to a queue in the catalogue: its number is in the name, or in the code.
 BELONGINGS = """
@@ -60,32 +60,6 @@ def test_drop_waits_for_the_consumer_in_the_middle_of_a_batch(db: Database) -> N
     with refused("PQ002"):
         consumer.next()
     assert consumer.finish(batch) == 0
-
-
-USES: dict[str, Callable[[Session, int | None], object]] = {
-    "retry": lambda session, batch: session.one("select pgq.batch_retry(%s, 0)", batch),
-    "read": lambda session, batch: session.events(batch),
-    "finish": lambda session, batch: session.finish(batch),
-    "insert": lambda session, batch: session.insert("late"),
-    "maint_retry": lambda session, batch: session.one("select pgq.maint_retry_events()"),
-}
-
-
-def test_drop_waits_for_who_uses_the_queue(db: Database, subtests: pytest.Subtests) -> None:
-    for name, use in USES.items():
-        with subtests.test(name):
-            _expect_that_drop_waits(db, use)
-
-
-def _expect_that_drop_waits(db: Database, use: Callable[[Session, int | None], object]) -> None:
-    db.queue()
-    db.main.tick_after(*"ab")
-    first = db.main.next()
-    db.main.one("select pgq.batch_retry(%s, 0)", first)
-    db.main.finish(first)
-    batch = db.main.next()
-    assert db.behind(lambda user: use(user, batch), DROP) == 1
-    _expect_nothing_left(db)
 
 
 WAIT_FOR_DROP = [

@@ -103,11 +103,6 @@ def test_event_set_aside_by_a_transaction_older_than_the_look_is_found(
     assert _move(looked) == ["a"]
 
 
-def test_event_set_aside_for_a_time_before_the_look_is_found(looked: Database) -> None:
-    _retry(looked.main, "a", "now() - interval '1 hour'")
-    assert _move(looked) == ["a"]
-
-
 @pytest.mark.parametrize("first", [True, False], ids=["had written", "had not"])
 def test_event_set_aside_after_the_look_in_its_transaction_is_found(
     looked: Database, first: bool

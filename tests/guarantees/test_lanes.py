@@ -10,7 +10,6 @@ from psycopg.types.json import Jsonb
 
 from tests.guarantees.lanes import (
     LANES,
-    REGISTER,
     SET,
     TAKEN,
     held_look,
@@ -211,27 +210,3 @@ def test_plain_and_shared_consumers_are_taken_by_no_lane(db: Database) -> None:
     for name in ("c", "p", "s"):
         with refused("PQ020"):
             db.main.one(TAKEN, name)
-
-
-def test_only_readers_use_lanes(db: Database) -> None:
-    runs(db, 0)
-    insert(db.main, 1)
-    db.main.tick()
-    calls = [(SET, (4, "extra1")), (REGISTER, (4, "extra1")), (TAKEN, ("c",))]
-    for role, allowed in [("pgq_writer", False), ("pgq_reader", True)]:
-        session = db.open()
-        session.run(f"set role {role}")
-        for call, parameters in calls:
-            if allowed:
-                assert session.one(call, *parameters) is not None
-            else:
-                with refused("42501"):
-                    session.one(call, *parameters)
-    batch = db.main.one("select pos_batch from pgq.current_position where pos_batch is not null")
-    reader = db.open()
-    reader.run("set role pgq_reader")
-    assert reader.events(batch)
-    assert reader.finish(batch) == 1
-    for call in ("open_lane(p, 'h', null, null, null, null, null, null, null)", "end_lanes(1)"):
-        with refused("42501"):
-            reader.one(f"select pgq.{call} from pgq.current_position p")

@@ -59,24 +59,6 @@ def test_order_is_kept_with_batches_open(db: Database, before: int, after: int) 
     assert db.main.one(LANES) == after
 
 
-def test_new_lanes_wait_for_the_slowest_old_one(db: Database) -> None:
-    one, other = runs(db, lanes=2)
-    insert(db.main, 1)
-    db.main.tick()
-    batch = one.take()
-    rest = other.drain()
-    assert db.main.one(SET, 8, "extra1") == 1
-    insert(db.main, 2)
-    db.main.tick()
-    assert other.take() is None
-    one.die()
-    taken = other.take()
-    assert taken not in (None, batch)
-    assert other.finish(taken) == 1
-    found = rest + other.drain()
-    assert in_order(found)
-
-
 def test_another_key_orders_by_it_from_one_tick_on(db: Database) -> None:
     one, other = runs(db)
     insert(db.main, 1)

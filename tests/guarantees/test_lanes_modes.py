@@ -66,7 +66,7 @@ def test_lanes_begin_where_the_consumer_was(db: Database, before: Any) -> None:
     assert sorted(found) == sorted((key, "002") for key in KEYS)
 
 
-@pytest.mark.parametrize("mode", ["plain", "shared", None])
+@pytest.mark.parametrize("mode", ["plain", "shared"])
 def test_consumer_with_one_lane_goes_back(db: Database, mode: str | None) -> None:
     one, other = runs(db)
     left_of(db, 1)

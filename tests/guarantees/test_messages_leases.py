@@ -144,17 +144,6 @@ def test_event_that_a_receiver_leased_is_not_counted_against_the_next_one(db: Da
     assert db.main.all(state) == [(1, None, None)]
 
 
-def test_dead_worker_that_comes_back_has_no_lease_of_a_receiver(db: Database) -> None:
-    filled(db, "a")
-    worker = Worker(db.open(), "1", "host:1:x")
-    batch = worker.take()
-    leased = receive(db.main)
-    assert data(leased) == ["a"]
-    assert worker.take() is None
-    assert worker.finish(batch) == 0
-    assert done(db.main, *leased) == 1
-
-
 def test_workers_take_ended_leases_and_leftovers(db: Database) -> None:
     filled(db, "abcd")
     worker = Worker(db.open(), "1", "host:1:x").lock()

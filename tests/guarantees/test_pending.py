@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.guarantees.parking import set_aside
 from tests.guarantees.stages import commit_stage, open_stage, stage
 
@@ -47,17 +49,12 @@ def open_across_a_tick(db: Database, *data: str, listed: bool = True) -> Session
     return late
 
 
-def test_events_of_a_transaction_that_was_open_at_the_tick_are_pending(db: Database) -> None:
+@pytest.mark.parametrize("listed", [True, False])
+def test_events_of_a_transaction_that_was_open_at_the_tick_are_pending(
+    db: Database, listed: bool
+) -> None:
     db.queue()
-    _see_pending(db, open_across_a_tick(db, "a", "b", "c"))
-
-
-def test_newest_transaction_counts_though_no_tick_lists_it(db: Database) -> None:
-    db.queue()
-    _see_pending(db, open_across_a_tick(db, "a", "b", "c", listed=False))
-
-
-def _see_pending(db: Database, late: Session) -> None:
+    late = open_across_a_tick(db, "a", "b", "c", listed=listed)
     db.main.tick()
     assert (pending(db), db.main.one(SINCE)) == (0, None)
     late.commit()

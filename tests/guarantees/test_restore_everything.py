@@ -9,6 +9,7 @@ import pytest
 
 from pgqpy.install import install
 from tests.guarantees import everything
+from tests.guarantees.delayed import MOVE
 from tests.guarantees.everything import CANCELLED, CONSUMERS, Told, go_on, take_all
 from tests.guarantees.restoring import (
     RESTORE_TAKES,
@@ -102,6 +103,7 @@ def _expect_refusals(db: Database, told: Told) -> None:
         with refused("PQ012"):
             db.main.one(f"select 1 from pgq.{call}")
     assert db.main.one("select pgq.maint_retry_events()") == 0
+    assert db.main.one(MOVE) == 0, "delayed events wait too"
     assert db.main.one(everything.FIRE, NOW, NOW, NOW + DAY) is None
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from tests.guarantees.receivers import add, data, done, end, filled, receive
 from tests.guarantees.sessions import RR, refused
-from tests.guarantees.workers import ENDED, Worker, workers
-from tests.support.gates import wait_until_blocked
+from tests.guarantees.workers import Worker, workers
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Session
@@ -152,38 +151,6 @@ def test_range_of_a_run_is_found_by_its_token_and_its_lease_extended(db: Databas
     assert db.main.one(LEFT, batch) > 60
     assert take(db.main, "one") == (batch, worker)
     assert db.main.one(LEFT, batch) > 60, "a lease is never cut short"
-
-
-def test_lease_that_ended_is_good_until_another_worker_comes(db: Database) -> None:
-    in_ranges(db, "a")
-    batch, _ = take(db.main, "one")
-    db.main.run(ENDED % batch)
-    assert take(db.main, "one")[0] == batch
-    db.main.run(ENDED % batch)
-    taken, _ = take(db.main, "other")
-    assert db.main.finish(batch) == 0
-    assert take(db.main, "one") == (None, None)
-    assert db.main.data(taken) == ["a"]
-
-
-def test_run_that_ends_in_order_gives_its_range_back(db: Database) -> None:
-    in_ranges(db, "a")
-    batch, worker = take(db.main, "one")
-    assert db.main.one("select pgq.end_run('q', %s, 'one')", f"c.{worker}") == 1
-    taken, _ = take(db.main, "other")
-    assert taken not in (None, batch)
-
-
-def test_two_that_ask_at_once_get_different_ranges(db: Database) -> None:
-    in_ranges(db, "ab")
-    one, other = db.open(), db.open()
-    one.begin()
-    first, _ = take(one, "one")
-    later = other.later(TAKE, "c", "other", "1 minute")
-    assert wait_until_blocked(db.main.connection, other.pid) == [one.pid]
-    one.commit()
-    second = later.result(30)
-    assert sorted([*db.main.data(first), *db.main.data(second)]) == ["a", "b"]
 
 
 def test_look_of_an_idle_worker_writes_and_locks_nothing(db: Database) -> None:

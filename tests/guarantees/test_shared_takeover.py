@@ -79,17 +79,6 @@ def test_late_worker_with_an_old_snapshot_changes_nothing(db: Database) -> None:
     assert other.data(taken) == ["a"]
 
 
-def test_batch_that_is_being_finished_is_not_taken_over(db: Database) -> None:
-    one, other = workers(db, "ab")
-    batch = one.take()
-    one.session.begin()
-    assert one.finish(batch) == 1
-    other.session.run("set lock_timeout = '1s'")
-    assert other.drain() == ["b"]
-    one.session.commit()
-    assert [one.take(), other.take()] == [None, None]
-
-
 def test_range_that_another_session_locks_does_not_hide_the_next_dead_one(db: Database) -> None:
     one, other, third = workers(db, "ab", 3)
     batches = [one.lock().take(), other.lock().take()]

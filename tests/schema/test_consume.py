@@ -28,9 +28,6 @@ def test_register_refuses_unknown_queue_tick_and_name(queue, sql):
     assert state(sql, "select pgq.register_consumer('q', '')") == "PQ009"
     assert state(sql, "select pgq.register_consumer('q', null)") == "PQ009"
     assert sql("select count(*) from pgq.consumer") == 1
-
-
-def test_register_without_ticks_is_an_error(queue, sql):
     sql("delete from pgq.tick")
     assert state(sql, "select pgq.register_consumer('q', 'd')") == "PQ005"
 

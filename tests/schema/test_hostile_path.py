@@ -57,7 +57,9 @@ def trapped(request, queue, sql, connect):
     sql("drop role hostile_stranger")
 
 
-def test_a_superuser_reads_events_by_every_way(trapped, connection, sql, rows, connect):
+def test_a_superuser_reads_events_by_every_way_and_makes_and_drops_queues(
+    trapped, connection, sql, rows, connect
+):
     late = connect(autocommit=False)
     late.execute("select pgq.insert_event('q', 't', 'late')")
     sql("select pgq.insert_event('q', 't', 'd')")
@@ -73,10 +75,6 @@ def test_a_superuser_reads_events_by_every_way(trapped, connection, sql, rows, c
     late.rollback()
     sql("select pgq.finish_batch(%s)", batch)
     sql("select pgq.seq_getval('pgq.event_1_id_seq')")
-    assert sql(CAUGHT)
-
-
-def test_a_superuser_makes_and_drops_queues(trapped, sql):
     sql("select pgq.create_queue('r')")
     sql("select pgq.set_queue_config('r', 'ntables', '4')")
     sql("select count(*) from pgq.get_queue_info()")

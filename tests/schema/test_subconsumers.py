@@ -29,11 +29,11 @@ def test_a_worker_is_registered_once_and_brings_its_consumer(queue, sql, rows):
     assert sql("select count(*) from pgq.consumer") == 0
 
 
-@pytest.mark.parametrize("name", ["ä b", "a.b", "%s'\"\\", "x" * 253])
-def test_a_worker_has_any_name_that_fits(queue, sql, name):
-    assert sql("select pgq.register_subconsumer('q', 'c', %s)", name) == 1
-    sql("select tick_id from pgq.tick_queue('q')")
-    assert sql("select batch_id > 0 from pgq.take_part('q', 'c', %s)", name) is True
+def test_a_worker_has_any_name_that_fits(queue, sql):
+    for name in ("ä b", "a.b", "%s'\"\\", "x" * 253):
+        assert sql("select pgq.register_subconsumer('q', 'c', %s)", name) == 1
+        sql("select tick_id from pgq.tick_queue('q')")
+        assert sql("select batch_id > 0 from pgq.take_part('q', 'c', %s)", name) is True
 
 
 @pytest.mark.parametrize(
