@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from tests.guarantees import stages
 from tests.guarantees.delayed import move
 from tests.guarantees.sessions import Session
 from tests.guarantees.stalling import DETACHED, LATER, TICKED
@@ -16,7 +17,8 @@ from tests.guarantees.test_cron import DAY, NOW
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
-CONSUMERS = ("plain", "parking", "lanes", "shared")  # and asleep, which is detached
+CONSUMERS = ("plain", "parking", "lanes", "shared")
+EVERYBODY = (*CONSUMERS, "open", "asleep")  # which has a batch open, and which is detached
 PARKS = ("parking", "lanes")
 HOLDER = "host:1:x"
 LOCK = f"select pg_advisory_lock_shared(7366516, hashtext('{HOLDER}'))"
@@ -25,6 +27,7 @@ TAKE = {
     "parking": "select pgq.next_batch('q', 'parking')",
     "lanes": f"select batch_id from pgq.take_lane('q', 'lanes', '{HOLDER}')",
     "shared": "select batch_id from pgq.take_part('q', 'shared', '1')",
+    "open": "select pgq.next_batch('q', 'open')",
     "asleep": "select pgq.next_batch('q', 'asleep')",
 }
 TAKE_PARKED = {
@@ -56,7 +59,11 @@ CANCELLED = {
     *("retry cancelled", "retry moved, cancelled", "parked, cancelled", "cancelled"),
     *("cancelled, unticked", "keyed, cancelled"),
 }
-WAITING = {"skipped", "pending", "keyed", "delayed, moved", "unticked", "delayed", "keyed, delayed"}
+STAGED = ("staged", "staged, late", "staged, later", "staged, dropped", "staged, waiting")
+WAITING = {
+    *("skipped", "pending", "keyed", "delayed, moved", "unticked", "delayed", "keyed, delayed"),
+    *("late", "in progress", *STAGED[:3]),
+}
 LATE = {"cron", "keyed again", "since"}  # inserted by `go_on`
 
 
@@ -65,9 +72,9 @@ class Told:
 
     def __init__(self, db: Database) -> None:
         """Tell it; the queue's database is left in the middle of everything."""
-        self.main = db.main
+        self.main, self.late = db.main, db.open()
         self.ids: dict[str, int] = {}
-        db.queue(consumers=(*CONSUMERS, "asleep"))
+        db.queue(consumers=EVERYBODY)
         self.main.one("select pgq.set_lanes('q', 'lanes', 2, 'extra1')")
         self.main.one("select pgq.register_subconsumer('q', 'shared', '1')")
         self.main.one(LOCK)
@@ -76,6 +83,8 @@ class Told:
         self.tomorrow = self.main.one("select now() + interval '1 day'")
         self._waiting()
         self.range = (self.first, self._tick())
+        self.open_batch = self.main.next("open")
+        self.open_events = self.main.data(self.open_batch)
         self._unticked()
         self.main.run(DUE)
 
@@ -88,7 +97,7 @@ class Told:
         """Let all handle, retry, park and give up; one is asleep after the first event."""
         self.insert("early")
         self._tick()
-        for consumer in (*CONSUMERS, "asleep"):
+        for consumer in EVERYBODY:
             handle(self.main, consumer, retries={"early": "1 hour"} if consumer == "asleep" else {})
         self.first = self.main.one("select max(tick_id) from pgq.tick")
         for name in HANDLED:
@@ -98,6 +107,7 @@ class Told:
         delays |= {"retry later": "1 hour", "retry cancelled": "1 hour"}
         for consumer in CONSUMERS:
             handle(self.main, consumer, retries=delays, fails=True)
+        handle(self.main, "open", retries={})
         assert self.cancel("retry cancelled") == {"cancelled"}
         assert self.cancel("parked, cancelled") == {"cancelled", "delivered"}
         revive = "select count(*) from pgq.revive_dead_events('q', 'plain', array[%s::bigint])"
@@ -111,7 +121,7 @@ class Told:
         for table in (1, 2):
             assert self.main.rotate() == table
             self._tick()
-            for consumer in CONSUMERS:
+            for consumer in (*CONSUMERS, "open"):
                 handle(self.main, consumer, retries={})
         self.main.one(LATER)
         handle(self.main, "lanes", retries={})  # lanes pass young ticks without events later
@@ -124,6 +134,14 @@ class Told:
         while self.main.one("select pgq.maint_retry_events()"):
             pass
         assert self.cancel("retry moved, cancelled") == {"cancelled"}
+        self.late.begin()
+        self.late.one(INSERT, "late", "b")  # in progress at a tick
+        self.stages = {name: stages.stage(self.main, name, writer=name) for name in STAGED}
+        self._tick()
+        handle(self.main, "open", retries={})
+        self.late.commit()
+        self.main.one(stages.DROP, "staged, dropped")
+        self._release(self.main, "staged")
         self.insert("pending", "cancelled", "skipped", key="b")
         self.cancel("cancelled")
         self.main.one(SKIP, "plain", self.ids["skipped"])
@@ -133,9 +151,18 @@ class Told:
         self.ids["delayed, moved"] = self.main.one(DELAYED, self.tomorrow, "delayed, moved")
         self.main.run(DUE)
         assert move(self.main) == 1
+        self.late.begin()
+        self.late.one(INSERT, "in progress", "b")  # at the last tick
+        self._release(self.late, "staged, late")
+
+    def _release(self, session: Session, name: str) -> None:
+        assert stages.commit_stage(session, self.stages[name], writer=name) is not None
 
     def _unticked(self) -> None:
         """Insert what no tick sees, or what waits for its time; leave a batch open."""
+        self.late.commit()
+        self._release(self.main, "staged, later")
+        stages.stage(self.main, "waits too", writer="staged, waiting")
         self.insert("unticked", "cancelled, unticked")
         self.cancel("cancelled, unticked")
         for name in ("delayed", "delayed, cancelled", "far"):
@@ -152,13 +179,15 @@ class Told:
     def cancel(self, name: str) -> set[str]:
         """Cancel an event: what was told for those that are awake."""
         rows = self.main.all(CANCEL, self.ids[name])
-        return {state for _, consumer, state in rows if consumer != "asleep"}
+        return {state for _, consumer, state in rows if consumer in CONSUMERS}
 
     def to_come(self, consumer: str) -> Counter[str]:
         """Return what a consumer has still to get."""
         names = WAITING | LATE
         if consumer == "asleep":
             return Counter({*names, *HANDLED, "early"} - CANCELLED)
+        if consumer == "open":
+            return Counter(names)
         names = {*names, "retry later", "retry moved"}
         if consumer in PARKS:
             names |= {"parked 1", "parked 2"}

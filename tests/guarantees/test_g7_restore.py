@@ -1,7 +1,11 @@
-"""G7: a dump restored where transaction ids are smaller, or larger; a wrong schema version."""
+"""G7: a dump of a queue that uses every feature, restored where xids are smaller, larger, the same.
+
+Also a wrong schema version.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,7 +13,9 @@ import pytest
 
 from pgqpy.errors import SchemaRefused
 from pgqpy.install import install
-from tests.guarantees import stages
+from tests.guarantees import everything, stages
+from tests.guarantees.delayed import MOVE
+from tests.guarantees.everything import CANCELLED, EVERYBODY, Told, go_on, take_all
 from tests.guarantees.restoring import (
     RESTORE_TAKES,
     burn,
@@ -20,6 +26,8 @@ from tests.guarantees.restoring import (
     write_dump,
 )
 from tests.guarantees.sessions import refused
+from tests.guarantees.stalling import LATER
+from tests.guarantees.test_cron import DAY, NOW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,17 +36,19 @@ if TYPE_CHECKING:
     from pgqpy.testing import EmbeddedServer
     from tests.guarantees.sessions import Database, Session
 
-CONSUMERS = ("idle", "open", "lagging", "retrying")
-STAGED = ("staged", "staged, late", "staged, later", "staged, dropped", "staged, waiting")
+RANGE = "select ev_id, ev_data from pgq.get_tick_events('q', %s, %s)"
+LEFT = "select array_agg(ev_data order by ev_data) from pgq.get_dead_events('q', %s)"
+BACK = "select tick_id from pgq.seek_consumer('q', %s, null, false, '-infinity')"
+ENDS = "select min(tick_id), max(tick_id) from pgq.tick"
+REPAIR = "select pgq.repair_queue('q')"
 
 
-class Dump(NamedTuple):
-    """A dumped queue, and what each of its consumers has still to get."""
+class Dumped(NamedTuple):
+    """A dump, the story that it has, and what its range of ticks had."""
 
     path: Path
-    to_come: dict[str, list[str]]
-    open_batch: int
-    open_events: list[str]
+    told: Told
+    had: list[tuple[int, str]]
 
 
 class Clusters(NamedTuple):
@@ -46,122 +56,93 @@ class Clusters(NamedTuple):
 
     large: EmbeddedServer
     small: EmbeddedServer
-    from_large: Dump
-    from_small: Dump
+    from_large: Dumped
+    from_small: Dumped
 
 
 @pytest.fixture(scope="module")
 def clusters() -> Iterator[Clusters]:
     """Two clusters and a dump of the same story told in each."""
     with two_clusters() as (large, small):
-        yield Clusters(large, small, _dump(large), _dump(small))
+        yield Clusters(large, small, _dumped(large), _dumped(small))
 
 
-def _dump(server: EmbeddedServer) -> Dump:
+def _dumped(server: EmbeddedServer) -> Dumped:
     with database(server, "told") as db:
         install(db.main.connection)
         burn(db.main, RESTORE_TAKES)
-        to_come, open_batch = _story(db)
-        open_events = db.main.data(open_batch)
-        return Dump(write_dump(server, db), to_come, open_batch, open_events)
+        told = Told(db)
+        return Dumped(write_dump(server, db), told, _range(db.main, told))
 
 
-def _story(db: Database) -> tuple[dict[str, list[str]], int]:
-    """Leave consumers in every state; return what each has to get, and the open batch."""
-    db.queue(consumers=CONSUMERS, ticker_max_lag="0")
-    db.main.insert("done")
-    late, unticked = db.open(), db.open()
-    late.begin()
-    late.insert("late")  # in progress at the first ticks
-    opened = {name: stages.stage(db.main, name, writer=name) for name in STAGED}
-    db.main.tick()
-    for consumer in CONSUMERS:
-        _take_one(db.main, consumer, retry=consumer == "retrying")
-    db.main.rotate()
-    db.main.tick_after("second")
-    late.commit()
-    db.main.one(stages.DROP, "staged, dropped")
-    stages.commit_stage(db.main, opened["staged"], writer="staged")
-    db.main.tick_after("third")
-    seen = ["second", "late", "staged", "third"]
-    assert db.main.drain("idle") == db.main.drain("retrying") == seen
-    open_batch = db.main.next("open")
-    assert open_batch is not None
-    unticked.begin()
-    unticked.insert("in progress at the last tick")
-    stages.commit_stage(unticked, opened["staged, late"], writer="staged, late")
-    db.main.tick()
-    assert db.main.drain("idle") == []
-    unticked.commit()
-    db.main.insert("after the last tick")
-    stages.commit_stage(db.main, opened["staged, later"], writer="staged, later")
-    stages.stage(db.main, "waiting after the last tick", writer="staged, waiting")
-    rest = ["in progress at the last tick", "staged, late", "after the last tick", "staged, later"]
-    behind = [*seen, *rest]
-    to_come = {"idle": rest, "open": behind, "lagging": behind, "retrying": ["done", *rest]}
-    return to_come, open_batch
-
-
-def _take_one(session: Session, consumer: str, *, retry: bool) -> None:
-    batch = session.next(consumer)
-    assert session.data(batch) == ["done"]
-    if retry:
-        assert session.one("select pgq.batch_retry(%s, 0)", batch) == 1
-    assert session.finish(batch) == 1
+def _range(session: Session, told: Told) -> list[tuple[int, str]]:
+    return sorted(session.all(RANGE, *told.range))
 
 
 @contextmanager
-def _restored(dumped: Dump, target: EmbeddedServer) -> Iterator[Database]:
+def _restored(dumped: Dumped, target: EmbeddedServer) -> Iterator[Database]:
     """Restore a dump into a new database of a cluster; events go on being inserted there."""
     with restored(dumped.path, target) as db:
-        db.main.insert("since the restore")
+        db.main.one(everything.LOCK)
+        db.main.one(everything.INSERT, "since", "b")
         db.main.run("begin")
         db.main.insert("since, rolled back")
         db.main.rollback()
         yield db
 
 
-def _expect_the_rest(db: Database, dump: Dump, *, finished: str | None = None) -> None:
-    """Let every consumer take what it has to get, each event once, and go on from there."""
-    while db.main.one("select pgq.maint_retry_events()"):
-        pass
-    db.main.tick_after("after the repair")
-    for consumer in CONSUMERS:
-        expected = [*dump.to_come[consumer], "since the restore", "after the repair"]
-        if consumer == finished:
-            expected = [data for data in expected if data not in dump.open_events]
-        assert sorted(db.main.drain(consumer)) == sorted(expected), consumer
-    db.main.one(stages.DROP, "staged, waiting")  # rotation would wait for it
-    _expect_rotation(db)
-
-
-def _expect_rotation(db: Database) -> None:
-    """Rotate all tables and lose nothing."""
-    seen = set()
-    for number in range(5):
-        db.main.tick_after(f"on {number}")
-        assert [db.main.drain(consumer) for consumer in CONSUMERS] == [[f"on {number}"]] * 4
-        seen.add(db.main.rotate())
-        db.main.one("select pgq.maint_ticks('q')")
-    assert seen == {0, 1, 2}
-
-
 def test_restore_where_xids_are_smaller_is_refused_until_repaired(clusters: Clusters) -> None:
-    dump = clusters.from_large
-    with _restored(dump, clusters.small) as db:
+    dumped = clusters.from_large
+    with _restored(dumped, clusters.small) as db:
         _expect_that_others_go_on(db)
-        for call in ("ticker('q')", "tick_queue('q')", "maint_rotate_tables_step1('q')"):
-            with refused("PQ012"):
-                db.main.one(f"select 1 from pgq.{call}")
-        assert db.main.one("select pgq.maint_retry_events()") == 0
-        kept = [db.main.one("select pgq.repair_queue('q')") for _ in range(3)]
+        _expect_refusals(db, dumped.told)
+        kept = [db.main.one(REPAIR) for _ in range(3)]
         assert kept[0] > 0
         assert len(set(kept)) == 1, "a repair of what is sound changes nothing"
-        assert db.main.finish(dump.open_batch) == 0  # a session that read it before, or too late
-        assert db.main.data(db.main.next("open")) == dump.open_events
-        _expect_the_rest(db, dump)
-        db.main.one("select pgq.repair_queue('q')")
-        _expect_rotation(db)
+        assert db.main.finish(dumped.told.open_batch) == 0  # who read it before, or too late
+        assert db.main.data(db.main.next("open")) == dumped.told.open_events
+        _expect_all(db.main, dumped)
+        db.main.one(REPAIR)
+        _expect_rotation(db.main)
+
+
+def test_restore_where_xids_are_the_same_or_larger_goes_on_by_itself(clusters: Clusters) -> None:
+    for target in (clusters.small, clusters.large):
+        with _restored(clusters.from_small, target) as db:
+            _expect_all(db.main, clusters.from_small)
+
+
+def test_open_batch_finished_before_the_repair_is_not_given_again(clusters: Clusters) -> None:
+    told = clusters.from_large.told
+    with _restored(clusters.from_large, clusters.small) as db:
+        assert db.main.next("open") == told.open_batch
+        with refused("PQ012"):
+            db.main.data(told.open_batch)
+        assert db.main.finish(told.open_batch) == 1  # who read it before the dump may finish it
+        db.main.one(REPAIR)
+        go_on(db.main, told.ids)
+        assert Counter(take_all(db.main, "open")) == told.to_come("open") - Counter(
+            told.open_events
+        )
+
+
+def test_copy_whose_xids_have_caught_up_is_refused_all_the_same(clusters: Clusters) -> None:
+    with new_cluster() as fresh:
+        roles = fresh.directory / "roles.sql"
+        roles.write_text(
+            "create role pgq_reader; create role pgq_writer;"
+            " create role pgq_admin; create role pgq_ticker; create role pgq_dashboard;"
+        )
+        fresh.run("psql", "--quiet", "--dbname", fresh.dsn(), "--file", str(roles))
+        with _restored(clusters.from_small, fresh) as db:
+            last = db.main.one("select max(txid_snapshot_xmax(tick_snapshot)) from pgq.tick")
+            behind = last - db.main.one("select txid_current()")
+            assert behind > 0  # what was inserted since looks older than the last tick
+            burn(db.main, behind + 10)
+            with refused("PQ012"):
+                db.main.tick()
+            db.main.one(REPAIR)
+            _expect_all(db.main, clusters.from_small)
 
 
 def _expect_that_others_go_on(db: Database) -> None:
@@ -176,43 +157,74 @@ def _expect_that_others_go_on(db: Database) -> None:
     assert [db.main.drain(queue=name) for name in sound] == [["event"], ["event"]]
 
 
-def test_open_batch_finished_before_the_repair_is_not_given_again(clusters: Clusters) -> None:
-    dump = clusters.from_large
-    with _restored(dump, clusters.small) as db:
-        assert db.main.next("open") == dump.open_batch
+def _expect_refusals(db: Database, told: Told) -> None:
+    db.main.one("select pgq.set_queue_config('q', 'ticker_max_lag', '0')")
+    for call in (
+        "ticker('q')",
+        "tick_queue('q')",
+        "cancel_event('q', '{1}')",
+        "maint_rotate_tables_step1('q')",
+        f"get_tick_events('q', {told.range[0]}, {told.range[1]})",
+    ):
         with refused("PQ012"):
-            db.main.data(dump.open_batch)
-        assert db.main.finish(dump.open_batch) == 1  # who read it before the dump may finish it
-        db.main.one("select pgq.repair_queue('q')")
-        _expect_the_rest(db, dump, finished="open")
+            db.main.one(f"select 1 from pgq.{call}")
+    assert db.main.one("select pgq.maint_retry_events()") == 0
+    assert db.main.one(MOVE) == 0, "delayed events wait too"
+    assert db.main.one(everything.FIRE, NOW, NOW, NOW + DAY) is None
 
 
-def test_restore_where_xids_are_the_same_or_larger_goes_on_by_itself(clusters: Clusters) -> None:
-    dump = clusters.from_small
-    for target in (clusters.small, clusters.large):
-        with _restored(dump, target) as db:
-            db.main.tick()
-            _expect_the_rest(db, dump)
+def _expect_all(session: Session, dumped: Dumped) -> None:
+    """Let everybody take what is to come, each event once, go back, and go on."""
+    assert _range(session, dumped.told) == dumped.had
+    go_on(session, dumped.told.ids)
+    assert _range(session, dumped.told) == dumped.had
+    _expect_the_rest(session, dumped.told)
+    _expect_the_same_again(session)
+    session.one(stages.DROP, "staged, waiting")  # rotation would wait for it
+    _expect_rotation(session)
 
 
-def test_copy_whose_xids_have_caught_up_is_refused_all_the_same(clusters: Clusters) -> None:
-    dump = clusters.from_small
-    with new_cluster() as fresh:
-        roles = fresh.directory / "roles.sql"
-        roles.write_text(
-            "create role pgq_reader; create role pgq_writer;"
-            " create role pgq_admin; create role pgq_ticker; create role pgq_dashboard;"
-        )
-        fresh.run("psql", "--quiet", "--dbname", fresh.dsn(), "--file", str(roles))
-        with _restored(dump, fresh) as db:
-            last = db.main.one("select max(txid_snapshot_xmax(tick_snapshot)) from pgq.tick")
-            behind = last - db.main.one("select txid_current()")
-            assert behind > 0  # what was inserted since looks older than the last tick
-            burn(db.main, behind + 10)
-            with refused("PQ012"):
-                db.main.tick()
-            db.main.one("select pgq.repair_queue('q')")
-            _expect_the_rest(db, dump)
+def _expect_the_rest(session: Session, told: Told) -> None:
+    for consumer in EVERYBODY:
+        found = take_all(session, consumer)
+        assert Counter(found) == told.to_come(consumer), consumer
+        parked = [name for name in found if name.startswith("parked")]
+        assert parked == sorted(parked), "in their order"
+        dead = session.one(LEFT, consumer) or []
+        all_dead = {"asleep": [], "open": [], "plain": ["dead"]}
+        assert dead == all_dead.get(consumer, ["dead", "dead, revived"]), consumer
+    assert session.all("select ev_id, ev_data from pgq.delayed_event") == [(told.ids["far"], "far")]
+    assert session.one("select count(*) from pgq.retry_queue") == 0
+    assert session.one("select count(*) from pgq.parked") == 0
+
+
+def _expect_the_same_again(session: Session) -> None:
+    """Let all go back: what they had comes again, and nothing that was cancelled before."""
+    _, last = session.all(ENDS)[0]
+    for consumer in EVERYBODY:
+        place = session.one(BACK, consumer)
+        behind = {name for _, name in session.all(RANGE, place, last)}
+        had = {name for name in CANCELLED if name.startswith(("retry", "parked"))}
+        hidden = CANCELLED if consumer == "asleep" else CANCELLED - had
+        hidden = {*hidden, "skipped"} if consumer == "plain" else hidden
+        stays = {"early"} if consumer == "asleep" else set()  # its copy, from before the place
+        expected = Counter((behind - hidden) | stays)
+        assert Counter(take_all(session, consumer)) == expected, consumer
+
+
+def _expect_rotation(session: Session) -> None:
+    """Rotate all tables and lose nothing."""
+    tables = set()
+    for number in range(5):
+        session.one(everything.INSERT, f"on {number}", "b")
+        session.tick()
+        session.one(LATER)  # lanes pass young ticks without events later
+        for consumer in EVERYBODY:
+            assert take_all(session, consumer) == [f"on {number}"]
+        tables.add(session.rotate())
+        session.one("select pgq.maint_skipped_events()")
+        session.one("select pgq.maint_ticks('q')")
+    assert tables == {0, 1, 2}
 
 
 def test_tick_that_would_see_less_than_the_last_is_refused(db: Database) -> None:
@@ -221,7 +233,7 @@ def test_tick_that_would_see_less_than_the_last_is_refused(db: Database) -> None
     db.main.connection.execute("update pgq.tick set tick_snapshot = %s", [f"{xid}:{xid}:"])
     with refused("PQ012"):
         db.main.tick()
-    db.main.one("select pgq.repair_queue('q')")
+    db.main.one(REPAIR)
     db.main.insert("a")
     assert db.main.deliver() == ["a"]
 
