@@ -97,7 +97,6 @@ FIRST: dict[str, Callable[[Session, int], object]] = {
     "an event": lambda session, batch: session.insert("a"),
     "a batch": lambda session, batch: session.events(batch),
     "a retry": lambda session, batch: session.one("select pgq.batch_retry(%s, 0)", batch),
-    "retries": lambda session, batch: session.one("select pgq.maint_retry_events()"),
     "a subscription": lambda session, batch: session.finish(batch),
     "the sequence": lambda session, batch: session.one("select pgq.force_tick('q')"),
     "a consumer's name": lambda session, batch: session.one(
