@@ -77,9 +77,11 @@ NO_TIMEOUTS = """
     pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true),
     case when pg_catalog.current_setting('transaction_timeout', true) is not null
          then pg_catalog.set_config('transaction_timeout', '0', true) end"""
-IS_SAME = """
+IS_SAME = f"""
     select pg_catalog.current_setting('pgqpy.transaction', true),
-           pg_catalog.set_config('role', %s, true),""" + NO_TIMEOUTS.format("%s")
+           pg_catalog.set_config('role', %s, true),
+           pg_catalog.set_config('default_transaction_isolation', 'read committed', %s),
+           {NO_TIMEOUTS.format("%s")}"""
 
 # The session's own lock_timeout is for our statements.
 NO_LOCK_TIMEOUT = Call(
@@ -103,15 +105,16 @@ def mark_transaction_call(role: str) -> Call[None]:
     return Call("set_config", query, (role,), _nothing)
 
 
-def same_transaction_call(role: str, lock_timeout: str) -> Call[bool]:
-    """Ask whether this is the marked transaction; reset role and timeouts.
+def same_transaction_call(role: str, lock_timeout: str, *, pooled: bool) -> Call[bool]:
+    """Ask whether this is the marked transaction; reset role, isolation of the next, and timeouts.
 
     Calls of our own follow, with this limit for a wait for a lock.
 
     A handler may have ended the transaction, even begun another one. It may have set a role for
-    its tenant, or a timeout that suits its own statements.
+    its tenant, or a timeout that suits its own statements. A session that a pooler shares keeps
+    none of our settings.
     """
-    return Call("current_setting", IS_SAME, (role, lock_timeout), _flag)
+    return Call("current_setting", IS_SAME, (role, pooled, lock_timeout), _flag)
 
 
 # A deferred constraint fails at COMMIT, when the event that broke it is unknown. So constraints
@@ -302,7 +305,8 @@ class AsyncTransactionalLoop(AsyncLoop):
         while: handlers may wait for locks as long as they like, but a consumer that waits hears no
         `stop`.
         """
-        same = same_transaction_call(self.session.role, self.session.lock_timeout)
+        session = self.session
+        same = same_transaction_call(session.role, session.lock_timeout, pooled=session.pooled)
         is_same, *results, _ = await self.send(same, *wanted, NO_LOCK_TIMEOUT)
         if not is_same:
             raise transaction_ended()

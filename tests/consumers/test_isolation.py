@@ -54,7 +54,7 @@ def test_plain_consumers_side_by_side_lose_nothing_where_serializable_is_the_def
     assert caplog.records == []
 
 
-def test_transactional_consumers_are_in_read_committed_too_and_each_effect_happens_once(
+def test_transactional_consumers_are_in_read_committed_whatever_database_and_handler_set(
     serializable, queue, make, effects, caplog
 ):
     for name in CONSUMERS:
@@ -64,6 +64,7 @@ def test_transactional_consumers_are_in_read_committed_too_and_each_effect_happe
         yield "select count(*) from effect", []
         yield NOTE, [event.data]
         yield ISOLATION, []
+        yield "set default_transaction_isolation = 'repeatable read'", []
 
     running = [make.start(handler, transactional=True, name=name) for name in CONSUMERS]
     for number in range(BATCHES):
