@@ -111,8 +111,6 @@ def test_the_argument_must_name_module_and_class(bare_run: Run, place: str) -> N
             + "\n    def __init__(self, dsn): raise LookupError('no rates')",
             ["Billing cannot be made: LookupError: no rates"],
         ),
-        (BILLING.format(base="Consumer", kind="async "), ["process_event must be"]),
-        (BILLING.format(base="Consumer", kind="").replace('"orders"', '""'), ["Billing.queue"]),
     ],
 )
 def test_a_class_that_cannot_run_is_reported(
@@ -198,7 +196,6 @@ def test_the_log_has_the_tickers_times_and_the_level_that_was_asked_for(
     ("setting", "code", "words"),
     [
         ("partsize=1", 2, ["no setting 'partsize'", "did you mean part_size"]),
-        ("fetch_size=1", 2, ["fetch_size is gone: part_size bounds what is in memory"]),
         ("part_size", 2, ["--set part_size=100"]),
         ("colour=red", 2, ["no setting 'colour'", "part_size"]),
         ("part_size=many", 1, ["Billing.part_size", "from 1 to"]),

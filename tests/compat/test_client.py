@@ -13,7 +13,7 @@ from pgqpy.cli.failures import explain
 from tests.client.either import Either, sql
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -108,53 +108,28 @@ async def test_many_retries_are_all_or_none(orders: Any) -> None:
     assert await sql(orders, "select from pgq.retry_queue") == []
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        "event_dead",
-        "get_dead_events",
-        "get_dead_event_counts",
-        "revive_dead_events",
-        "delete_dead_events",
-        "tick_queue",
-        "repair_queue",
-        "get_tick_info",
-        "get_tick_stages",
-        "tick_event_sql",
-        "pin_range",
-        "advance_subscription",
-    ],
-)
-async def test_what_the_extension_lacks_is_named(orders: Any, function: str) -> None:
-    arguments: dict[str, Any] = {
-        "event_dead": (1, []),
-        "get_dead_events": ("orders", "billing"),
-        "get_dead_event_counts": ("orders", "billing"),
-        "revive_dead_events": ("orders", "billing"),
-        "delete_dead_events": ("orders", "billing"),
-        "tick_queue": ("orders",),
-        "repair_queue": ("orders",),
-        "get_tick_info": ("orders",),
-        "get_tick_stages": ("orders", 1, 2),
-        "tick_event_sql": ("orders", 1, 2),
-        "pin_range": ("orders", "billing", 1, 2),
-        "advance_subscription": ("orders", "billing", 1, 2),
-    }
-    async with orders.transaction():
-        with pytest.raises(SchemaMissing, match=function) as caught:
-            await getattr(orders, function)(*arguments.get(function, ()))
-        assert caught.value.function == function
-        assert explain(caught.value) == str(caught.value)  # no schema can be installed beside it
-        assert await sql(orders, "select 1") == [(1,)]  # nothing was sent: the transaction lives
+LACKS: dict[str, Callable[[Any], Any]] = {
+    "event_dead": lambda client: client.event_dead(1, []),
+    "get_dead_events": lambda client: client.get_dead_events("orders", "billing"),
+    "revive_dead_events": lambda client: client.revive_dead_events("orders", "billing"),
+    "delete_dead_events": lambda client: client.delete_dead_events("orders", "billing"),
+    "tick_queue": lambda client: client.tick_queue("orders"),
+    "repair_queue": lambda client: client.call(calls.admin.repair_queue("orders")),
+    "tick_event_sql": lambda client: client.call(calls.ticks.tick_event_sql("orders", 1, 2)),
+    "get_tick_events": lambda client: anext(client.get_tick_events("orders", 1, 2)),
+}
 
 
-async def test_ranges_are_named_as_what_the_extension_lacks(orders: Any) -> None:
-    with pytest.raises(SchemaMissing, match="get_tick_events"):
-        await anext(orders.get_tick_events("orders", 1, 2))
-
-
-async def test_it_knows_the_extension(orders: Any) -> None:
+async def test_what_the_extension_lacks_is_named(orders: Any, subtests: pytest.Subtests) -> None:
     assert await orders.runner.is_extension()
+    for function, call in LACKS.items():
+        with subtests.test(function):
+            async with orders.transaction():
+                with pytest.raises(SchemaMissing, match=function) as caught:
+                    await call(orders)
+                assert caught.value.function == function
+                assert explain(caught.value) == str(caught.value)  # no schema fits beside it
+                assert await sql(orders, "select 1") == [(1,)]  # nothing was sent
 
 
 async def test_refusals_keep_pgqs_text_and_the_callers_data(orders: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import pgqpy
 from pgqpy.errors import InvalidEvent
-from tests.consumers.harness import CONSUMER, QUEUE, Maker, Queue
+from tests.consumers.harness import QUEUE, Maker, Queue
 from tests.support.databases import QUEUE_IS_NEW, new_database
 
 if TYPE_CHECKING:
@@ -90,27 +90,3 @@ def test_an_event_that_is_too_large_ends_run_until_it_is_deleted(
     running.stop()
     assert seen[-1] == "after"
     assert set(seen) == {"before", "after"}
-
-
-@pytest.mark.parametrize(
-    ("fetch_size", "pages", "before"),
-    [(1000, False, []), (1, False, ["before"]), (1, True, [])],
-    ids=["select", "cursor", "pages"],
-)
-def test_an_event_that_is_too_large_can_be_deleted_and_the_others_be_read(
-    queue: Queue, fetch_size: int, pages: bool, before: list[str]
-) -> None:
-    seen = []
-    event_id = insert_large(queue)
-    queue.client.runner.holds_cursors = not pages  # as behind a pooler in transaction mode
-    batch = queue.client.next_batch(QUEUE, CONSUMER)
-    assert batch is not None
-    with pytest.raises(InvalidEvent) as caught:
-        for event in queue.client.get_batch_events(batch, fetch_size=fetch_size):
-            seen.append(event.data)  # noqa: PERF401  # those before the error count too
-    assert seen == before
-    assert caught.value.batch_id == batch.id
-    delete(queue, event_id)
-    read = queue.client.get_batch_events(batch, fetch_size=fetch_size)
-    assert [event.data for event in read] == ["before", "after"]
-    queue.client.finish_batch(batch)

@@ -175,17 +175,12 @@ def test_a_worker_that_never_had_a_batch_stops_without_a_word(queue, make, log):
 
 
 def test_workers_with_and_without_a_lease_share_the_events(
-    queue, make, dsn, effects, gate, waiting_handler, connection
+    queue, make, make_sync, effects, gate, waiting_handler, connection
 ):
-    without = Maker(dsn, asynchronous=False)
     queue.insert("a")
     queue.insert("b")
     make.start(waiting_handler[False], **settings())
-    without.start(waiting_handler[False], shared=True)
-    try:
-        eventually(lambda: len(gate.waiting()) == 2)
-        gate.open()
-        eventually(lambda: sorted(effects()) == ["a", "b"] and not taken(connection))
-    finally:
-        gate.open()
-        without.close()
+    make_sync.start(waiting_handler[False], shared=True)
+    eventually(lambda: len(gate.waiting()) == 2)
+    gate.open()
+    eventually(lambda: sorted(effects()) == ["a", "b"] and not taken(connection))

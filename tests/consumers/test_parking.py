@@ -10,7 +10,7 @@ from psycopg import sql
 
 from pgqpy.consumers import Consumer, Retry
 from pgqpy.consumers.handlers import LONGEST, key_text
-from tests.consumers.harness import CONSUMER, END, NOTE, Maker
+from tests.consumers.harness import CONSUMER, END, NOTE
 from tests.consumers.keyed import Unlucky, insert_keyed, park_now, parked
 from tests.support.waiting import eventually
 
@@ -175,7 +175,7 @@ def test_event_without_a_key_goes_to_the_retry_queue(queue, make):
     assert len(queue.retry_delays()) == 1
 
 
-def test_key_may_be_a_method(queue, dsn):
+def test_key_may_be_a_method(queue, make_sync, dsn):
     class Keyed(Consumer):
         queue, name, on_error = "orders", CONSUMER, "park"
 
@@ -190,10 +190,8 @@ def test_key_may_be_a_method(queue, dsn):
 
     queue.insert("a1", "b1", "bad", "a2")
     consumer = Keyed(dsn, backoff=(3600.0, 3600.0))
-    maker = Maker(dsn, asynchronous=False)
-    running = maker.run(consumer)
+    make_sync.run(consumer)
     queue.wait_until_finished()
-    running.stop()
     assert parked(queue) == ["a1", "b1"]
     assert len(queue.retry_delays()) == 1
 

@@ -9,7 +9,7 @@ import pytest
 
 from pgqpy.consumers import Consumer, crash
 from pgqpy.consumers._sync.handler_connection import HandlerConnection
-from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker, Running
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Running
 from tests.support.waiting import eventually
 
 TEN = [str(number) for number in range(10)]
@@ -134,7 +134,7 @@ def test_an_event_and_its_copy_in_one_batch_stay_together(queue, client, make):
     [({"part_size": 2}, range(6, 36)), ({"part_size": 2, "shared": True}, range(9, 39, 3))],
 )
 def test_a_consumer_that_dies_before_any_statement_repeats_no_effect(
-    queue, dsn, effects, monkeypatch, settings, numbers
+    queue, make_sync, effects, monkeypatch, settings, numbers
 ):
     """Dying means here: the connection ends, and nothing more is sent."""
     left: Iterator[int] = iter(())  # how many statements are left, before each
@@ -151,7 +151,6 @@ def test_a_consumer_that_dies_before_any_statement_repeats_no_effect(
     def handler(event):
         yield NOTE, [event.data]
 
-    maker = Maker(dsn, asynchronous=False)
     monkeypatch.setattr(crash, "MAX_ATTEMPTS", 99)
     settings = {"transactional": True, **settings}
     expected = []
@@ -161,11 +160,11 @@ def test_a_consumer_that_dies_before_any_statement_repeats_no_effect(
         expected += datas
         left = iter(range(number, -1, -1))
         with pytest.raises(SystemExit):
-            maker.start(handler, **settings).join()
+            make_sync.start(handler, **settings).join()
         # A worker may take the next range while the server still sees the dead one.
         assert Counter(effects()) <= Counter(expected)
     left = iter(())
-    last = maker.start(handler, **settings)
+    last = make_sync.start(handler, **settings)
     queue.wait_until_finished()
     eventually(lambda: sorted(effects()) == expected)
     last.stop()

@@ -36,11 +36,6 @@ def test_the_settings_are_the_public_attributes():
     }  # fmt: skip
 
 
-def test_an_unknown_setting_is_refused_by_name():
-    with pytest.raises(TypeError, match="Whole has no setting 'partsize'"):
-        Whole(partsize=7)  # type: ignore[call-arg]  # wrong on purpose
-
-
 @pytest.mark.parametrize("gone", GONE)
 def test_a_setting_that_is_gone_is_refused_and_names_what_to_do(gone):
     words = re.escape(f"{gone} is gone: {GONE[gone]}")
