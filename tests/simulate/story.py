@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pgqpy.simulate.checker import Content, History, Stored, check
+
+HANDLING = re.compile(r"(\(?)(\d)(b?)(!?)(?:r(\d))?(\)?)(?:@(\d))?")
 
 
 class Story:
@@ -22,18 +25,29 @@ class Story:
             self.add("insert", event=event, **fields(event, key))
             if tick is not None:
                 self.history.stored.append(Stored(tick, event, content(event, key)))
-        if outcome:
-            self.add(outcome, events=list(events))
+        self.add(outcome, events=list(events))
 
-    def begin(self, event: int, *, run: int = 0, retry: int | None = None, key: str = "a") -> None:
-        self.add("begin", run=run, event=event, retry=retry, **fields(event, key))
+    def play(self, script: str) -> Story:
+        """Let workers do what a script says, one word after another.
 
-    def end(self, event: int, *, run: int = 0, ok: bool = True) -> None:
-        self.add("end", run=run, event=event, ok=ok)
-
-    def handle(self, event: int, *, ok: bool = True, run: int = 0, **more: Any) -> None:
-        self.begin(event, run=run, **more)
-        self.end(event, run=run, ok=ok)
+        `2` an event is handled, `2!` its handler fails, `(2` and `2)` it begins and ends, `2r1` its
+        first retry, `2@1` by the worker of run 1 (0 without it), `2b` with the key b; `kill0` and
+        `lost0`: the worker of run 0 is killed, or loses its session.
+        """
+        for word in script.split():
+            if word.startswith(("kill", "lost")):
+                self.add(word[:4], run=int(word[4:]))
+                continue
+            found = HANDLING.fullmatch(word)
+            assert found is not None, word
+            begins, number, key, fails, retry, ends, run = found.groups()
+            known = {"event": int(number), "run": int(run or 0)}
+            if not ends:
+                more = {"retry": int(retry) if retry else None}
+                self.add("begin", **known, **more, **fields(known["event"], key or "a"))
+            if not begins:
+                self.add("end", **known, ok=not fails)
+        return self
 
     def add(self, do: str, **line: Any) -> None:
         self.clock += 1

@@ -8,271 +8,143 @@ from pgqpy.simulate.checker import ALONE, FILTER, LOST, ORDER, PHANTOM, TWICE, S
 from pgqpy.simulate.options import MAX_RETRIES, PART_SIZE
 from tests.simulate.story import Story, content
 
+FAILED = "2! 2!r1 2!r2 2!r3"  # the event 2 MAX_RETRIES + 1 times
+# What happens after three events of one key were inserted, in two ticks, and the first was handled.
+FOUND = {
+    "not handled": ("2", [(LOST, (3,))]),
+    "its handler only failed": (f"{FAILED} 3", [(LOST, (2,))]),
+    "retried too often": (f"{FAILED} 2r4 3", [(TWICE, (2,))]),
+    "begun or ended between a kill and the death": ("(2 kill0 2) (3 2@1 3@1", []),
+    "behind a later one of another run": ("kill0 2@1 1@2 3@2", [(ORDER, (1, 2))]),
+    "other content": ("2 3b", [(LOST, (3,))]),
+    "again without a kill": ("2 2 3", [(TWICE, (2,))]),
+    "again after another worker was killed": ("2 kill7 2@1 3@1", [(TWICE, (2,))]),
+    "handled and retried": ("2 2r1 3", [(TWICE, (2,))]),
+    "failed and again as if new": ("2! 2 3", [(TWICE, (2,))]),
+    "again by a worker that lost its session": ("2 lost0 2 3", []),
+    "another order": ("3 2", [(ORDER, (2, 3))]),
+    "another order after a kill": ("2 kill0 2@1 1@1 3@1", [(ORDER, (1, 2))]),
+    "before one that a kill cut off": ("(2 kill0 3@1 2@1", [(ORDER, (2, 3))]),
+    "two of a key at the same time": ("(2 (3 2) 3)", [(ALONE, (2, 3)), (ORDER, (2, 3))]),
+    "an event that failed, without park": ("2! 3 2r1", []),
+    "a retry may be late, not beside another": ("2! (3 (2r1 3) 2)", [(ALONE, (3, 2))]),
+}
+
+
+@pytest.fixture
+def story() -> Story:
+    """Three events of one key, in two ticks; the first was handled."""
+    story = Story()
+    story.insert(1, 2)
+    story.insert(3, tick=2)
+    return story.play("1")
+
+
+@pytest.mark.parametrize(("script", "found"), FOUND.values(), ids=FOUND)
+def test_what_is_broken_is_found(
+    story: Story, script: str, found: list[tuple[str, tuple[int, ...]]]
+) -> None:
+    assert set(story.play(script).broken()) == set(found)
+
 
 def test_a_history_that_keeps_all_promises_passes(story: Story) -> None:
     story.insert(4, tick=None, outcome="rollback")
-    story.begin(2)
-    story.add("kill", run=0)
-    story.handle(1, run=1)
-    story.handle(2, run=1, ok=False)
-    story.handle(3, run=1)
-    story.handle(2, run=1, retry=1)
+    story.play("(2 kill0 1@1 2!@1 3@1 2r1@1")
     assert story.broken() == []
     assert redelivered(story.history) == 2
 
 
-def test_an_event_that_was_not_handled_is_lost(story: Story) -> None:
-    story.handle(2)
-    assert story.broken() == [(LOST, (3,))]
-
-
-def fail(story: Story, event: int, times: int) -> None:
-    for retry in range(times):
-        story.handle(event, ok=False, retry=retry or None)
-
-
-def test_an_event_whose_handler_only_failed_is_lost_unless_it_was_given_up(story: Story) -> None:
-    fail(story, 2, MAX_RETRIES + 1)
-    story.handle(3)
-    assert story.broken() == [(LOST, (2,))]
-    story.history.dead = {2}
-    assert story.broken() == []
-
-
-@pytest.mark.parametrize("failures", [0, 1, MAX_RETRIES])
-def test_an_event_that_was_given_up_too_early_is_lost(story: Story, failures: int) -> None:
-    fail(story, 2, failures)
-    story.handle(3)
-    story.history.dead = {2}
-    assert story.broken() == [(LOST, (2,))]
-
-
-def test_an_event_that_is_retried_too_often_is_seen(story: Story) -> None:
-    fail(story, 2, MAX_RETRIES + 1)
-    story.handle(2, retry=MAX_RETRIES + 1)
-    story.handle(3)
-    assert story.broken() == [(TWICE, (2,))]
-
-
-def test_what_a_worker_did_between_its_kill_and_its_death_may_come_again(story: Story) -> None:
-    story.begin(2)
-    story.add("kill", run=0)  # it is written before the process is dead
-    story.end(2)
-    story.begin(3)
-    for event in (2, 3):
-        story.handle(event, run=1)
-    assert story.broken() == []
-    assert redelivered(story.history) == 2
-
-
-def test_an_event_is_awaited_until_a_handler_ends_well(story: Story) -> None:
-    story.handle(1)
-    story.handle(2, ok=False)
-    story.begin(3)  # cut off, or still running
-    assert story.history.unfinished() == {2, 3}
-    story.handle(2, retry=1)
-    story.end(3)
-    assert story.history.unfinished() == set()
-
-
-def test_a_kill_excuses_no_event_of_a_part_that_was_finished(story: Story) -> None:
-    more = range(4, 4 + PART_SIZE)
-    story.insert(*more, tick=2)
-    for event in (2, 3, *more):
-        story.handle(event)
-    story.add("kill", run=0)
-    for event in (1, 2, *more[-PART_SIZE:]):
-        story.handle(event, run=1)
-    assert story.broken() == [(TWICE, (1,)), (TWICE, (2,))]
-
-
-def test_an_event_that_comes_again_behind_a_later_one_of_another_run_is_seen(story: Story) -> None:
-    story.add("kill", run=0)
-    story.handle(2, run=1)
-    story.handle(1, run=2)
-    story.handle(3, run=2)
-    assert story.broken() == [(ORDER, (1, 2))]
-
-
-def test_a_committed_event_that_no_tick_shows_is_lost(story: Story) -> None:
-    story.handle(2)
-    story.handle(3)
-    story.history.stored.pop()
-    assert story.broken() == [(LOST, (3,)), (PHANTOM, (3,))]
-
-
-@pytest.mark.parametrize("handled", [True, False])
-def test_an_event_of_a_rollback_is_seen(story: Story, handled: bool) -> None:
-    story.handle(2)
-    story.handle(3)
-    story.insert(4, tick=None if handled else 2, outcome="rollback")
-    story.handle(4)
-    assert story.broken() == [(PHANTOM, (4,))]
-
-
-def test_an_event_that_nobody_inserted_is_seen(story: Story) -> None:
-    story.handle(2)
-    story.handle(3)
-    story.history.stored.append(Stored(2, 9, content(9)))
-    story.handle(9)
-    assert story.broken() == [(PHANTOM, (9,))]
-
-
-def test_an_event_with_another_content_is_seen(story: Story) -> None:
-    story.handle(2)
-    story.handle(3, key="b")
-    assert story.broken() == [(LOST, (3,))]
-
-
-def test_an_event_that_two_ranges_of_ticks_show_is_seen(story: Story) -> None:
-    story.handle(2)
-    story.handle(3)
-    story.history.stored.append(Stored(3, 3, content(3)))
-    assert (TWICE, (3,)) in story.broken()
-
-
-def test_an_event_that_comes_again_without_a_kill_is_handled_twice(story: Story) -> None:
-    story.handle(2)
-    story.handle(2)
-    story.handle(3)
-    assert story.broken() == [(TWICE, (2,))]
+def test_a_kill_counts_what_came_again_and_nothing_else_does(story: Story) -> None:
+    assert story.play("2 2 3").broken() != []
     assert redelivered(story.history) == 0
 
 
-def test_an_event_of_another_worker_that_was_killed_is_handled_twice(story: Story) -> None:
-    story.handle(2)
-    story.add("kill", run=7)
-    story.handle(2, run=1)
-    story.handle(3, run=1)
-    assert story.broken() == [(TWICE, (2,))]
+@pytest.mark.parametrize("failures", range(MAX_RETRIES + 2))
+def test_an_event_may_be_given_up_after_its_last_retry_only(story: Story, failures: int) -> None:
+    story.play(" ".join([*FAILED.split()[:failures], "3"]))
+    story.history.dead = {2}
+    assert story.broken() == ([] if failures > MAX_RETRIES else [(LOST, (2,))])
 
 
-def test_an_event_that_was_handled_and_is_retried_is_handled_twice(story: Story) -> None:
-    story.handle(2)
-    story.handle(2, retry=1)
-    story.handle(3)
-    assert story.broken() == [(TWICE, (2,))]
+def test_an_event_is_awaited_until_a_handler_ends_well(story: Story) -> None:
+    story.play("1 2! (3")  # 3 is cut off, or still running
+    assert story.history.unfinished() == {2, 3}
+    story.play("2r1 3)")
+    assert story.history.unfinished() == set()
 
 
-def test_an_event_that_failed_and_comes_again_as_if_new_is_handled_twice(story: Story) -> None:
-    story.handle(2, ok=False)
-    story.handle(2)
-    story.handle(3)
-    assert story.broken() == [(TWICE, (2,))]
-
-
-def test_an_event_that_two_workers_handle_at_the_same_time_is_seen() -> None:
-    story = Story(ordered=False)
-    story.insert(1)
-    story.begin(1)
-    story.begin(1, run=1)
-    story.end(1)
-    story.end(1, run=1)
-    assert story.broken() == [(TWICE, (1,))]
-
-
-def test_a_worker_that_lost_its_session_may_handle_an_event_again(story: Story) -> None:
-    story.handle(2)
-    story.add("lost", run=0)
-    story.handle(2)
-    story.handle(3)
-    assert story.broken() == []
-
-
-def test_events_of_a_key_in_another_order_are_seen(story: Story) -> None:
-    story.handle(3)
-    story.handle(2)
-    assert story.broken() == [(ORDER, (2, 3))]
-
-
-def test_events_of_a_key_in_another_order_after_a_kill_are_seen(story: Story) -> None:
-    story.handle(2)
+def test_a_kill_excuses_no_event_of_a_part_that_was_finished() -> None:
+    story, events = Story(), range(1, 4 + PART_SIZE)
+    story.insert(*events)
+    for event in events:
+        story.add("begin", run=0, retry=None, event=event, **content(event)._asdict())
+        story.add("end", run=0, event=event, ok=True)
     story.add("kill", run=0)
-    story.handle(2, run=1)
-    story.handle(1, run=1)
-    story.handle(3, run=1)
-    assert story.broken() == [(ORDER, (1, 2))]
+    for event in (1, 2, *events[-PART_SIZE:]):
+        story.add("begin", run=1, retry=None, event=event, **content(event)._asdict())
+        story.add("end", run=1, event=event, ok=True)
+    assert story.broken() == [(TWICE, (1,)), (TWICE, (2,))]
 
 
-def test_an_event_that_is_handled_before_one_that_a_kill_cut_off_is_seen(story: Story) -> None:
-    story.begin(2)
-    story.add("kill", run=0)
-    story.handle(3, run=1)
-    story.handle(2, run=1)
-    assert story.broken() == [(ORDER, (2, 3))]
+def test_a_committed_event_that_no_tick_shows_is_lost(story: Story) -> None:
+    story.history.stored.pop()
+    assert story.play("2 3").broken() == [(LOST, (3,)), (PHANTOM, (3,))]
 
 
-def test_events_of_transactions_that_overlapped_may_have_either_order() -> None:
-    for order in ((4, 5), (5, 4)):
-        story = Story()
-        story.insert(5, tick=1)
-        story.insert(4, tick=2)  # its transaction began first, and committed last
-        for event in order:
-            story.handle(event)
-        assert story.broken() == []
+@pytest.mark.parametrize("tick", [None, 2])
+def test_an_event_of_a_rollback_is_seen(story: Story, tick: int | None) -> None:
+    story.insert(4, tick=tick, outcome="rollback")
+    assert story.play("2 3 4").broken() == [(PHANTOM, (4,))]
+
+
+def test_an_event_that_nobody_inserted_is_seen(story: Story) -> None:
+    story.history.stored.append(Stored(2, 9, content(9)))
+    assert story.play("2 3 9").broken() == [(PHANTOM, (9,))]
+
+
+def test_an_event_that_two_ranges_of_ticks_show_is_seen(story: Story) -> None:
+    story.history.stored.append(Stored(3, 3, content(3)))
+    assert (TWICE, (3,)) in story.play("2 3").broken()
+
+
+@pytest.mark.parametrize("order", ["4 5", "5 4"])
+def test_events_of_transactions_that_overlapped_may_have_either_order(order: str) -> None:
+    story = Story()
+    story.insert(5, tick=1)
+    story.insert(4, tick=2)  # its transaction began first, and committed last
+    assert story.play(order).broken() == []
 
 
 def test_events_of_different_keys_have_no_order(story: Story) -> None:
     story.insert(4, key="b")
-    story.handle(2)
-    story.begin(3)
-    story.begin(4, key="b")
-    story.end(4)
-    story.end(3)
-    assert story.broken() == []
+    assert story.play("2 (3 (4b 4) 3)").broken() == []
 
 
-def test_two_events_of_a_key_at_the_same_time_are_seen(story: Story) -> None:
-    story.begin(2)
-    story.begin(3)
-    story.end(2)
-    story.end(3)
-    assert (ALONE, (2, 3)) in story.broken()
-
-
-def test_a_retried_event_may_come_late_but_not_beside_another_of_its_key(story: Story) -> None:
-    story.handle(2, ok=False)
-    story.begin(3)
-    story.begin(2, retry=1)
-    story.end(3)
-    story.end(2)
-    assert story.broken() == [(ALONE, (3, 2))]
-
-
-@pytest.mark.parametrize(("parks", "found"), [(False, []), (True, [(ORDER, (2, 3))])])
-def test_with_park_an_event_waits_until_one_that_failed_is_handled(
-    story: Story, parks: bool, found: list[tuple[str, tuple[int, ...]]]
-) -> None:
-    story.history.parks = parks
-    story.handle(2, ok=False)
-    story.handle(3)
-    story.handle(2, retry=1)
-    assert story.broken() == found
+def test_with_park_an_event_waits_until_one_that_failed_is_handled(story: Story) -> None:
+    story.history.parks = True
+    assert story.play("2! 3 2r1").broken() == [(ORDER, (2, 3))]
 
 
 def test_with_park_an_event_follows_one_that_was_given_up(story: Story) -> None:
     story.history.parks = True
-    fail(story, 2, MAX_RETRIES + 1)
     story.history.dead.add(2)
-    story.handle(3)
-    assert story.broken() == []
+    assert story.play(f"{FAILED} 3").broken() == []
 
 
-def test_a_shared_consumer_promises_no_order() -> None:
+@pytest.mark.parametrize(
+    ("script", "found"), [("(2 (1@1 1)@1 2)", []), ("(1 (1@1 1) 1)@1 2", [(TWICE, (1,))])]
+)
+def test_a_shared_consumer_keeps_no_order_and_has_each_event_once(
+    script: str, found: list[tuple[str, tuple[int, ...]]]
+) -> None:
     story = Story(ordered=False)
     story.insert(1, 2)
-    story.begin(2)
-    story.begin(1, run=1)
-    story.end(1, run=1)
-    story.end(2)
-    assert story.broken() == []
+    assert story.play(script).broken() == found
 
 
 def test_what_was_not_handled_before_an_early_stop_is_not_judged(story: Story) -> None:
     story.history.complete = False
-    story.handle(2)
-    story.handle(2)
-    assert story.broken() == [(TWICE, (2,))]
+    assert story.play("2 2").broken() == [(TWICE, (2,))]
 
 
 def test_with_types_only_events_of_these_have_to_be_handled(story: Story) -> None:

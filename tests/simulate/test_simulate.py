@@ -51,16 +51,7 @@ def simulate(spawn: Callable[..., PythonProcess], place: Path) -> Simulate:
 
 def test_every_promise_is_kept_while_a_worker_is_killed(simulate: Simulate, place: Path) -> None:
     log = place / "log"
-    options = [
-        "--fill",
-        "150",
-        "--kill-every",
-        "500ms",
-        "--concurrency",
-        "2",
-        "--work",
-        "15ms-16ms",
-    ]
+    options = ["--fill", "150", "--kill-every", "300ms", "--work", "8ms-9ms", "--concurrency", "2"]
     process = simulate(*options, "--log", str(log))
     process.wait_for_output("worker(s) started")
     children = psutil.Process(process.pid).children(recursive=True)
@@ -75,51 +66,42 @@ def test_every_promise_is_kept_while_a_worker_is_killed(simulate: Simulate, plac
     eventually(lambda: not any(child.is_running() for child in children))
 
 
-def test_a_log_on_stdout_is_all_json_and_the_result_is_on_stderr(dsn: str) -> None:
-    command = [sys.executable, "-m", "pgqpy", "simulate", "--dsn", dsn, "--fill", "10"]
-    ended = subprocess.run([*command, "--log", "-"], check=True, capture_output=True, text=True)
-    assert {json.loads(line)["do"] for line in ended.stdout.splitlines()} >= {"insert", "end"}
-    assert PASSED in ended.stderr
-
-
-def test_workers_that_share_a_consumer_on_a_database_of_ones_own(
-    simulate: Simulate, dsn: str, client: Any
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--shared"], "no order per key is promised"),
+        (["--lanes", "4", "--park"], "ok    order per key"),
+    ],
+)
+def test_processes_share_a_consumer_on_a_database_of_ones_own(
+    simulate: Simulate, dsn: str, client: Any, options: list[str], said: str
 ) -> None:
-    options = ["--rate", "100", "--seconds", "2", "--workers", "2", "--kill-every", "1s"]
-    process = simulate("--dsn", dsn, "--shared", *options)
+    load = ["--rate", "100", "--seconds", "1", "--workers", "2", "--kill-every", "400ms"]
+    process = simulate("--dsn", dsn, *load, *options)
     assert process.wait(TIMEOUT) == 0, process.output()
     assert PASSED in process.output()
-    assert "no order per key is promised" in process.output()
+    assert said in process.output()
     assert client.get_queue_info() == []
-
-
-def test_processes_keep_the_order_of_lanes_while_one_is_killed(
-    simulate: Simulate, dsn: str
-) -> None:
-    options = ["--rate", "100", "--seconds", "3", "--workers", "2", "--kill-every", "1s"]
-    process = simulate("--dsn", dsn, "--lanes", "4", "--park", *options)
-    assert process.wait(TIMEOUT) == 0, process.output()
-    assert "ok    order per key" in process.output()
 
 
 def test_with_keep_the_queue_stays_and_the_next_run_replaces_it(
     simulate: Simulate, dsn: str, client: Any
 ) -> None:
-    for _ in range(2):
-        process = simulate("--dsn", dsn, "--keep", "--fill", "20", "--fail", "1", "--types", "*")
-        assert process.wait(TIMEOUT) == 0, process.output()
-        assert "ok    no event of other types" in process.output()
+    command = [sys.executable, "-m", "pgqpy", "simulate", "--dsn", dsn, "--keep", "--fill", "10"]
+    ended = subprocess.run([*command, "--log", "-"], check=True, capture_output=True, text=True)
+    assert {json.loads(line)["do"] for line in ended.stdout.splitlines()} >= {"insert", "end"}
+    assert PASSED in ended.stderr
+    process = simulate("--dsn", dsn, "--keep", "--fill", "20", "--fail", "1", "--types", "*")
+    assert process.wait(TIMEOUT) == 0, process.output()
+    assert "ok    no event of other types" in process.output()
     assert [info.queue_name for info in client.get_queue_info()] == ["pgqpy_simulate"]
     assert len(client.get_dead_events("pgqpy_simulate", "workers")) == 20
     assert [info.consumer_name for info in client.get_consumer_info()] == ["workers"]
 
 
-@pytest.mark.parametrize("moment", ["producers fill", "worker(s) started"])
-def test_a_signal_stops_and_removes_everything(
-    simulate: Simulate, place: Path, moment: str
-) -> None:
+def test_a_signal_stops_and_removes_everything(simulate: Simulate, place: Path) -> None:
     process = simulate("--fill", "5000")
-    process.wait_for_output(moment)
+    process.wait_for_output("worker(s) started")
     children = psutil.Process(process.pid).children(recursive=True)
     process.signal(signal.SIGINT)
     assert process.wait() == 130, process.output()
