@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import psycopg
 
@@ -26,20 +27,20 @@ SESSION = "select pid from pg_stat_activity where application_name = 'pgqpy arch
 WAITS = """
     select pid from pg_locks where locktype = 'advisory' and objid = %s and not granted
        and database = (select oid from pg_database where datname = current_database())"""
-COMPACT = "select pgq.compact_ticks()"
 PINS = "select pos_pins from pgq.current_position where pos_pins <> '{}'"
-CODE = """
-import sys
-from pgqpy.cli import main
-_, dsn, location = sys.argv
-to = ["--queue", "orders", "--to", location, "--max-events", "1"]
-main(["--dsn", dsn, "archive", "run", *to])
-"""
 FILE, LEFT = ".parquet", ".tmp"
 
 
-def start(shop: Shop, spawn: Spawn) -> PythonProcess:
-    return spawn(gated.__file__, shop.dsn, f"gated://{shop.location}")
+@contextmanager
+def waiting_at(
+    step: str, shop: Shop, keeper: psycopg.Connection[Any], spawn: Spawn
+) -> Iterator[PythonProcess]:
+    """Start a run that waits before this step until the block ends."""
+    keeper.execute("select pg_advisory_lock(%s)", [gated.STEPS[step]])
+    run = spawn(gated.__file__, shop.dsn, f"gated://{shop.location}")
+    eventually(lambda: keeper.execute(WAITS, [gated.STEPS[step]]).fetchall())
+    yield run
+    keeper.execute("select pg_advisory_unlock_all()")
 
 
 def names(shop: Shop) -> list[str]:
@@ -60,22 +61,15 @@ def session(connection: psycopg.Connection[Any]) -> int:
     return eventually(lambda: connection.execute(SESSION).fetchall())[0][0]
 
 
-@pytest.mark.parametrize(
-    ("step", "left"),
-    [("copy", []), ("rename", [LEFT]), ("renamed", [FILE]), ("read back", [FILE])],
-)
+@pytest.mark.parametrize(("step", "left"), [("copy", []), ("rename", [LEFT]), ("renamed", [FILE])])
 def test_files_equal_the_tables_after_a_kill(
     shop: Shop, connect: Connect, spawn: Spawn, step: str, left: list[str]
 ) -> None:
     shop.insert("0")
     shop.run()
     shop.insert("a", "b")
-    keeper = connect()
-    keeper.execute("select pg_advisory_lock(%s)", [gated.STEPS[step]])
-    run = start(shop, spawn)
-    eventually(lambda: keeper.execute(WAITS, [gated.STEPS[step]]).fetchall())
-    run.kill()
-    keeper.execute("select pg_advisory_unlock_all()")
+    with waiting_at(step, shop, connect(), spawn) as run:
+        run.kill()
     assert names(shop) == left
     assert connect().execute(PINS).fetchall() != []
     shop.insert("c")
@@ -91,7 +85,7 @@ def test_a_kill_after_the_pin_keeps_the_range(shop: Shop, connect: Connect, spaw
     shop.insert("c")
     keeper, other = connect(autocommit=False), connect()
     keeper.execute("lock table pgq.event_1 in access exclusive mode")
-    run = start(shop, spawn)
+    run = spawn(gated.__file__, shop.dsn, f"gated://{shop.location}")
     wait_until_blocked(other, session(other))
     run.kill()
     keeper.rollback()
@@ -109,11 +103,8 @@ def test_a_kill_before_the_consumer_moves_writes_nothing_again(
     shop.run()
     shop.insert("a", "b")
     keeper, mover = connect(), connect(autocommit=False)
-    keeper.execute("select pg_advisory_lock(%s)", [gated.STEPS["read back"]])
-    run = start(shop, spawn)
-    eventually(lambda: keeper.execute(WAITS, [gated.STEPS["read back"]]).fetchall())
-    mover.execute("select from pgq.registration for update")
-    keeper.execute("select pg_advisory_unlock_all()")
+    with waiting_at("read back", shop, keeper, spawn) as run:
+        mover.execute("select from pgq.registration for update")
     wait_until_blocked(keeper, session(keeper))
     run.kill()
     mover.rollback()
@@ -131,46 +122,12 @@ def test_a_run_that_lost_its_session_writes_nothing_more(
     shop.run()
     shop.insert("a")
     keeper = connect()
-    keeper.execute("select pg_advisory_lock(%s)", [gated.STEPS["copy"]])
-    run = start(shop, spawn)
-    eventually(lambda: keeper.execute(WAITS, [gated.STEPS["copy"]]).fetchall())
-    keeper.execute(f"select pg_terminate_backend(pid) from ({SESSION}) s")
-    shop.insert("b")
-    shop.run()
-    before = files_of(shop)
-    keeper.execute("select pg_advisory_unlock_all()")
+    with waiting_at("copy", shop, keeper, spawn) as run:
+        keeper.execute(f"select pg_terminate_backend(pid) from ({SESSION}) s")
+        shop.insert("b")
+        shop.run()
+        before = files_of(shop)
     assert run.wait() == 1
     assert files_of(shop) == before
     shop.run()
     assert shop.is_whole()
-
-
-def test_kills_at_any_moment(shop: Shop, spawn: Spawn) -> None:
-    for number in range(48):
-        shop.insert(f"{number} first", f"{number} second")
-        if number % 8 == 7:
-            run = spawn("-c", CODE, shop.dsn, shop.location)
-            run.wait_for_output("event(s)")
-            run.kill()
-    shop.run(max_events=1)
-    assert shop.is_whole()
-    assert len(shop.archived()) == 96
-
-
-def test_compaction_leaves_the_ticks_of_a_range_that_is_stored(
-    shop: Shop, connect: Connect, spawn: Spawn
-) -> None:
-    shop.insert("a")
-    shop.run()
-    shop.insert("b")
-    keeper = connect()
-    keeper.execute("select pg_advisory_lock(%s)", [gated.STEPS["rename"]])
-    run = start(shop, spawn)
-    eventually(lambda: keeper.execute(WAITS, [gated.STEPS["rename"]]).fetchall())
-    shop.tick()
-    same_second = "update pgq.tick_recent set tick_time = '2030-01-01 00:00:00'"
-    keeper.execute(same_second)
-    eventually(lambda: keeper.execute(COMPACT).fetchone() == (True,))
-    keeper.execute("select pg_advisory_unlock_all()")
-    assert run.wait() == 0, run.output()
-    assert shop.position == shop.files[-1].to_tick

@@ -118,13 +118,3 @@ def test_a_tick_that_was_numbered_again_stops_the_run(shop: Shop) -> None:
     shop.insert("b")
     with pytest.raises(ArchiveMismatch, match="used tick numbers again"):
         shop.run()
-
-
-def test_a_copy_does_not_write_beside_the_original(shop: Shop) -> None:
-    shop.insert("a")
-    shop.run()
-    with standby(shop) as copy:
-        copy.insert("b")
-        with pytest.raises(ArchiveMismatch, match="another server or database"):
-            copy.run()
-    assert shop.archived() == ["a"]

@@ -10,8 +10,7 @@ import pytest
 import pgqpy
 from pgqpy import calls
 from pgqpy.archive import ArchiveMismatch
-from tests.archive import gated
-from tests.archive.test_crash import WAITS, start
+from tests.archive.test_crash import waiting_at
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -23,13 +22,7 @@ if TYPE_CHECKING:
     from tests.support.processes import PythonProcess
 
 DETACH = "update pgq.registration set sub_stalls = 'detach', sub_detached = now()"
-ROTATE = "select pgq.maint_rotate_tables_step1('orders')"
-
-
-def newest(shop: Shop) -> int:
-    """Return the id of the newest event."""
-    found = shop.client.connection.execute("select max(ev_id) from pgq.event_1").fetchone()
-    return found[0] if found else 0
+NEWEST = "select max(ev_id) from pgq.event_1"
 
 
 @pytest.fixture
@@ -45,21 +38,28 @@ def storing(
         shop.insert("a")
         shop.run()
         shop.insert("b")
-        keeper, step = connect(), gated.STEPS["rename"]
-        keeper.execute("select pg_advisory_lock(%s)", [step])
-        run = start(shop, spawn)
-        eventually(lambda: keeper.execute(WAITS, [step]).fetchall())
-        yield
-        keeper.execute("select pg_advisory_unlock_all()")
+        with waiting_at("rename", shop, connect(), spawn) as run:
+            yield
         assert run.wait() == exit_code, run.output()
 
     return held
 
 
-def test_it_is_unregistered(shop: Shop, storing: Callable[[int], Any]) -> None:
+def unregister(shop: Shop) -> None:
+    shop.client.unregister_consumer("orders", "archive")
+
+
+def move_back(shop: Shop) -> None:
+    shop.client.register_consumer_at("orders", "archive", shop.files[0].from_tick)
+
+
+@pytest.mark.parametrize("disturb", [unregister, move_back])
+def test_it_is_unregistered_or_moved_back(
+    shop: Shop, storing: Callable[[int], Any], disturb: Callable[[Shop], None]
+) -> None:
     with storing(1):
-        shop.client.unregister_consumer("orders", "archive")
-        shop.insert("c")
+        disturb(shop)
+    shop.insert("c")
     shop.run()
     assert shop.is_whole()
     assert shop.archived() == ["a", "b", "c"]
@@ -77,20 +77,12 @@ def test_it_is_registered_anew_at_the_end(shop: Shop, storing: Callable[[int], A
     assert shop.is_whole()
 
 
-def test_it_is_moved_back(shop: Shop, storing: Callable[[int], Any]) -> None:
-    with storing(1):
-        shop.client.register_consumer_at("orders", "archive", shop.files[0].from_tick)
-    shop.insert("c")
-    shop.run()
-    assert shop.is_whole()
-    assert shop.archived() == ["a", "b", "c"]
-
-
 def test_a_seek_is_refused(shop: Shop, storing: Callable[[int], Any]) -> None:
     with storing(0):
         with pytest.raises(pgqpy.ConsumerRunning):
             shop.client.seek_consumer("orders", "archive", "beginning")
-        (skipped,) = shop.client.skip_event("orders", "archive", [newest(shop)])
+        ((newest,),) = shop.client.connection.execute(NEWEST).fetchall()
+        (skipped,) = shop.client.skip_event("orders", "archive", [newest])
         assert skipped.state == "by ticks"
     assert shop.is_whole()
 
@@ -125,40 +117,40 @@ def test_the_queue_is_repaired(shop: Shop, storing: Callable[[int], Any]) -> Non
     assert shop.verify() == []
 
 
-def test_rotation_waits_until_it_is_stored(shop: Shop, storing: Callable[[int], Any]) -> None:
+def test_a_cancelled_event_is_archived(shop: Shop, storing: Callable[[int], Any]) -> None:
+    with storing(0):
+        event_id = shop.client.insert_event("orders", "placed", "cancelled")
+        shop.tick()
+        shop.client.cancel_event("orders", [event_id])
+    shop.run()
+    assert shop.is_whole()
+    assert shop.archived() == ["a", "b", "cancelled"]
+
+
+@pytest.mark.parametrize("retention", ["", "1 day"])
+def test_rotation_waits_until_it_is_stored_also_if_a_retention_ends(
+    shop: Shop, storing: Callable[[int], Any], retention: str
+) -> None:
     execute = shop.client.connection.execute
     execute("update pgq.queue set queue_rotation_period = '0'")
+    shop.client.set_queue_config("orders", "retention", retention)
     with storing(0):
+        shop.client.set_queue_config("orders", "retention", "")
         for _ in range(4):
             shop.tick()
-            execute(ROTATE)
+            execute("select pgq.maint_rotate_tables_step1('orders')")
             execute("select pgq.maint_rotate_tables_step2()")
         start, end = shop.files[-1].to_tick, shop.last_tick
         events = shop.client.get_tick_events("orders", start, end)
         assert [event.data for event in events] == ["b"]
     assert shop.archived() == ["a", "b"]
-
-
-def test_a_retention_that_ends_takes_nothing_of_it(
-    shop: Shop, storing: Callable[[int], Any]
-) -> None:
-    execute = shop.client.connection.execute
-    execute("update pgq.queue set queue_rotation_period = '0', queue_retention = '1 day'")
-    with storing(0):
-        shop.client.set_queue_config("orders", "retention", "")
-        for _ in range(4):
-            shop.tick()
-            execute(ROTATE)
-            execute("select pgq.maint_rotate_tables_step2()")
-    assert shop.archived() == ["a", "b"]
     assert shop.verify() == []
 
 
-def test_a_cancelled_event_is_archived(shop: Shop, storing: Callable[[int], Any]) -> None:
+def test_compaction_leaves_its_ticks(shop: Shop, storing: Callable[[int], Any]) -> None:
+    execute = shop.client.connection.execute
     with storing(0):
-        shop.client.insert_event("orders", "placed", "cancelled")
         shop.tick()
-        shop.client.cancel_event("orders", [newest(shop)])
-    shop.run()
-    assert shop.is_whole()
-    assert shop.archived() == ["a", "b", "cancelled"]
+        execute("update pgq.tick_recent set tick_time = '2030-01-01 00:00:00'")  # of one second
+        eventually(lambda: execute("select pgq.compact_ticks()").fetchone() == (True,))
+    assert shop.position == shop.files[-1].to_tick

@@ -121,15 +121,6 @@ def test_an_archive_is_found_by_the_name_of_its_queue(shop: Shop) -> None:
         find_archive(shop.store, "other")
 
 
-def test_an_archive_with_a_hole_is_refused(shop: Shop) -> None:
-    for data in "abc":
-        shop.insert(data)
-    shop.run(max_events=1)
-    shop.store.remove(shop.files[1].path)
-    with pytest.raises(ArchiveMismatch, match="do not join"):
-        find_archive(shop.store, "orders")
-
-
 def test_a_file_that_expires_while_it_is_read_is_an_error(shop: Shop) -> None:
     shop.insert("a")
     shop.run()

@@ -21,9 +21,6 @@ from pgqpy.archive.store import Store
 if TYPE_CHECKING:
     from tests.archive.shop import Shop
 
-AN_HOUR_LATER = """
-    update pgq.tick_recent set tick_time = tick_time + interval '1 hour' where tick_id = %s"""
-
 
 def test_every_event_is_in_one_file_however_large_files_may_be(shop: Shop) -> None:
     for number in range(6):
@@ -36,41 +33,6 @@ def test_every_event_is_in_one_file_however_large_files_may_be(shop: Shop) -> No
     assert len(shop.archived()) == 19
 
 
-def test_a_first_run_begins_with_the_oldest_event_that_is_there(shop: Shop) -> None:
-    shop.insert("before anybody thought of an archive")
-    shop.run()
-    assert shop.archived() == ["before anybody thought of an archive"]
-    info = read_info(shop.store, shop.files[0].path)
-    assert info.start.tick == info.ticks[0].tick == shop.files[0].from_tick
-    assert info.end == info.ticks[-1]
-    assert info.events == 1
-
-
-def test_nothing_new_writes_nothing(shop: Shop) -> None:
-    shop.insert("a")
-    shop.run()
-    assert shop.run() == (0, 0)
-    for _ in range(3):
-        shop.tick()
-        assert shop.run() == (0, 0)
-    shop.insert("b")
-    assert shop.run() == (1, 1)
-    assert shop.is_whole()
-
-
-def test_an_hour_without_events_gives_an_empty_file(shop: Shop) -> None:
-    shop.insert("a")
-    shop.run()
-    shop.tick()
-    later = (
-        "update pgq.tick_recent set tick_time = tick_time + interval '1 hour' where tick_id = %s"
-    )
-    shop.client.connection.execute(later, [shop.last_tick])
-    assert shop.run() == (1, 0)
-    assert shop.is_whole()
-    assert shop.position == shop.last_tick
-
-
 def test_ids_of_events_that_were_rolled_back_do_not_stop_it(shop: Shop) -> None:
     for _ in range(3):
         with shop.client.connection.transaction(force_rollback=True):
@@ -79,26 +41,6 @@ def test_ids_of_events_that_were_rolled_back_do_not_stop_it(shop: Shop) -> None:
     shop.insert("a")
     assert shop.run(max_events=10)[1] == 1
     assert shop.is_whole()
-
-
-def test_files_and_folders_are_the_owners_alone(shop: Shop) -> None:
-    shop.insert("secret")
-    shop.run()
-    for path in Path(shop.location).rglob("*"):
-        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
-
-
-def test_rotation_waits_for_the_archive(shop: Shop) -> None:
-    shop.insert("a")
-    shop.run()
-    shop.insert("b")
-    shop.client.connection.execute("update pgq.queue set queue_rotation_period = '0'")
-    for _ in range(5):
-        shop.client.connection.execute("select pgq.maint_rotate_tables_step1('orders')")
-        shop.client.connection.execute("select pgq.maint_rotate_tables_step2()")
-        shop.tick()
-    shop.run()
-    assert shop.archived() == ["a", "b"]
 
 
 def test_two_runs_at_once_are_refused(shop: Shop) -> None:
@@ -118,49 +60,6 @@ def test_a_consumer_of_batches_is_not_taken_for_an_archive(shop: Shop) -> None:
     with pytest.raises(ArchiveMismatch, match="reads batches"):
         shop.run()
     assert shop.files == []
-
-
-def test_an_unregistered_consumer_goes_on_where_the_files_end(shop: Shop) -> None:
-    shop.insert("a")
-    shop.run()
-    shop.client.unregister_consumer("orders", "archive")
-    shop.insert("b")
-    shop.run()
-    assert shop.is_whole()
-    assert shop.archived() == ["a", "b"]
-
-
-def test_a_consumer_that_was_moved_on_leaves_no_hole(shop: Shop) -> None:
-    shop.insert("a")
-    shop.run()
-    shop.insert("b")
-    shop.client.register_consumer_at("orders", "archive", shop.last_tick)
-    shop.insert("c")
-    with pytest.raises(ArchiveMismatch, match="the events in between are in no file"):
-        shop.run()
-    shop.client.unregister_consumer("orders", "archive")
-    shop.run()
-    assert shop.is_whole()
-
-
-def test_a_consumer_that_was_moved_back_does_not_double_events(shop: Shop) -> None:
-    shop.insert("a")
-    shop.insert("b")
-    shop.run(max_events=1)
-    shop.client.register_consumer_at("orders", "archive", shop.files[0].from_tick)
-    shop.insert("c")
-    shop.run()
-    assert shop.is_whole()
-    assert shop.archived() == ["a", "b", "c"]
-
-
-def test_a_queue_that_was_created_again_does_not_follow_the_old_one(shop: Shop) -> None:
-    shop.insert("a")
-    shop.run()
-    shop.client.drop_queue("orders", force=True)
-    shop.client.create_queue("orders")
-    with pytest.raises(ArchiveMismatch, match="dropped and created again"):
-        shop.run()
 
 
 def test_a_queue_of_another_creation_is_refused(shop: Shop) -> None:
@@ -229,12 +128,6 @@ def test_commits_wait_for_the_disk_whatever_the_role_says(shop: Shop) -> None:
         assert execute("show synchronous_commit").fetchone() == (after,)
 
 
-def test_a_missing_queue_is_named(shop: Shop) -> None:
-    shop.client.drop_queue("orders", force=True)
-    with pytest.raises(pgqpy.QueueNotFound, match="orders"):
-        shop.run()
-
-
 @pytest.mark.parametrize(
     ("location", "error", "what"),
     [
@@ -264,3 +157,35 @@ def test_other_file_systems_hold_an_archive_too(shop: Shop) -> None:
     shop.store.remove(shop.files[-1].path)
     with pytest.raises(ArchiveMismatch):
         shop.run()
+
+
+def test_a_first_run_begins_with_the_oldest_event_and_writes_for_its_owner_alone(
+    shop: Shop,
+) -> None:
+    shop.insert("before anybody thought of an archive")
+    shop.run()
+    assert shop.archived() == ["before anybody thought of an archive"]
+    info = read_info(shop.store, shop.files[0].path)
+    assert info.start.tick == info.ticks[0].tick == shop.files[0].from_tick
+    assert info.end == info.ticks[-1]
+    assert info.events == 1
+    for path in Path(shop.location).rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
+
+
+def test_nothing_new_writes_nothing_but_an_hour_gives_an_empty_file(shop: Shop) -> None:
+    shop.insert("a")
+    shop.run()
+    for _ in range(2):
+        assert shop.run() == (0, 0)
+        shop.tick()
+    later = "update pgq.tick_recent set tick_time = now() + interval '1 hour' where tick_id = %s"
+    shop.client.connection.execute(later, [shop.last_tick])
+    assert shop.run() == (1, 0)
+    assert shop.is_whole()
+    assert shop.position == shop.last_tick
+
+
+def test_a_missing_queue_is_named(shop: Shop) -> None:
+    with pytest.raises(pgqpy.QueueNotFound, match="others"):
+        run_archive(ArchiveOptions("others"), shop.store, shop.dsn, shop.said.append)

@@ -14,7 +14,7 @@ from pgqpy.archive import ArchiveMismatch
 from pgqpy.install import install
 from tests.archive import gated
 from tests.archive.shop import Shop
-from tests.archive.test_crash import WAITS, start
+from tests.archive.test_crash import WAITS
 from tests.guarantees.restoring import database, two_clusters
 from tests.support.crash import kill_server
 from tests.support.waiting import eventually
@@ -45,17 +45,16 @@ def new_shop(shop: Shop) -> None:
     shop.run()
 
 
-@pytest.mark.parametrize("step", ["rename", "renamed"])
 def test_a_server_that_is_killed_in_a_run_loses_and_doubles_nothing(
-    own_server: EmbeddedServer, tmp_path: Path, spawn: Callable[..., PythonProcess], step: str
+    own_server: EmbeddedServer, tmp_path: Path, spawn: Callable[..., PythonProcess]
 ) -> None:
     dsn = own_server.dsn()
     with open_shop(dsn, tmp_path) as shop, closing(psycopg.connect(dsn, autocommit=True)) as keeper:
         new_shop(shop)
         shop.insert("b")
-        keeper.execute("select pg_advisory_lock(%s)", [gated.STEPS[step]])
-        run = start(shop, spawn)
-        eventually(lambda: keeper.execute(WAITS, [gated.STEPS[step]]).fetchall())
+        keeper.execute("select pg_advisory_lock(%s)", [gated.STEPS["renamed"]])
+        run = spawn(gated.__file__, dsn, f"gated://{shop.location}")
+        eventually(lambda: keeper.execute(WAITS, [gated.STEPS["renamed"]]).fetchall())
         kill_server(own_server)
     assert run.wait() == 1
     own_server.start()

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pgqpy
-from tests.archive.test_crash import CODE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,8 +15,13 @@ if TYPE_CHECKING:
     from tests.support.processes import PythonProcess
 
 PRODUCERS, TRANSACTIONS = 4, 60
-ROTATE = """
-    select pgq.maint_rotate_tables_step1('orders')"""
+CODE = """
+import sys
+from pgqpy.cli import main
+_, dsn, location = sys.argv
+to = ["--queue", "orders", "--to", location, "--max-events", "1"]
+main(["--dsn", dsn, "archive", "run", *to])
+"""
 
 
 def produce(dsn: str, number: int) -> set[str]:
@@ -40,7 +44,7 @@ def keep_house(shop: Shop) -> None:
     """Tick, compact and rotate."""
     shop.tick()
     execute = shop.client.connection.execute
-    execute(ROTATE)
+    execute("select pgq.maint_rotate_tables_step1('orders')")
     execute("select pgq.maint_rotate_tables_step2()")
     execute("select pgq.compact_ticks()")
 

@@ -20,6 +20,8 @@ from pgqpy.archive.read import read_events
 from pgqpy.archive.store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.archive.shop import Shop
 
 
@@ -35,24 +37,38 @@ def archive_three(shop: Shop) -> list[Path]:
     return [Path(shop.location) / file.path for file in shop.files]
 
 
-def test_a_sound_archive_has_no_problems(shop: Shop) -> None:
-    archive_three(shop)
-    assert problems(shop) == []
-
-
-def test_a_missing_file_is_a_hole(shop: Shop) -> None:
-    three = archive_three(shop)
+def remove(three: list[Path]) -> None:
     three[1].unlink()
-    (found,) = problems(shop)
-    assert "do not join: events from tick" in found
-    assert "are in no file" in found
 
 
-def test_a_truncated_file_is_found(shop: Shop) -> None:
-    three = archive_three(shop)
+def truncate(three: list[Path]) -> None:
     three[1].write_bytes(three[1].read_bytes()[:-100])
-    (found,) = problems(shop)
-    assert found.startswith(f"1/{three[1].name} cannot be read")
+
+
+def rename_another(three: list[Path]) -> None:
+    shutil.copy(three[0], three[1])
+
+
+def double(three: list[Path]) -> None:
+    shutil.copy(three[1], three[1].with_name(f"{three[1].name[:-16]}00000000.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "found"),
+    [
+        (remove, "do not join: events from tick"),
+        (truncate, "cannot be read"),
+        (rename_another, "is not the file of this name"),
+        (double, "are in both"),
+    ],
+)
+def test_damage_of_files_is_found(
+    shop: Shop, damage: Callable[[list[Path]], None], found: str
+) -> None:
+    three = archive_three(shop)
+    assert problems(shop) == []
+    damage(three)
+    assert any(found in problem for problem in problems(shop))
 
 
 def test_changed_bytes_of_events_are_found(shop: Shop) -> None:
@@ -68,19 +84,6 @@ def test_changed_bytes_of_events_are_found(shop: Shop) -> None:
     assert found.startswith(f"1/{three[1].name} cannot be read")
     with pytest.raises(ArchiveDamaged):
         list(read_events(shop.store, shop.files))
-
-
-def test_a_file_under_the_name_of_another_is_found(shop: Shop) -> None:
-    three = archive_three(shop)
-    shutil.copy(three[0], three[1])
-    assert any("is not the file of this name" in found for found in problems(shop))
-
-
-def test_a_file_twice_is_found(shop: Shop) -> None:
-    three = archive_three(shop)
-    name = three[1].name
-    shutil.copy(three[1], three[1].with_name(f"{name[:-16]}00000000.parquet"))
-    assert any("are in both" in found for found in problems(shop))
 
 
 def test_what_a_dead_run_left_is_told_and_no_problem(shop: Shop) -> None:
