@@ -36,29 +36,25 @@ SOLD = "select sum(orders), sum(cents) from sale"
 
 
 @pytest.fixture
-def dsn(own_server: EmbeddedServer) -> str:
-    """A server that wants passwords, as the container's does."""
-    return own_server.tcp_dsn()
-
-
-@pytest.fixture
-def environment(dsn: str, tmp_path: Path) -> dict[str, str]:
+def environment(own_server: EmbeddedServer, tmp_path: Path) -> dict[str, str]:
     """What the compose file sets: libpq's variables, and here a place for the heartbeat."""
-    given = {f"PG{key.upper()}": str(value) for key, value in conninfo_to_dict(dsn).items()}
-    given["PGDATABASE"] = given.pop("PGDBNAME")
+    given = conninfo_to_dict(own_server.tcp_dsn())  # as the container's, it wants a password
+    known = {f"PG{key.upper()}": str(value) for key, value in given.items()}
+    known["PGDATABASE"] = known.pop("PGDBNAME")
     secret = tmp_path / "ticker_password"
     secret.write_text("tick tock\n")
     return {
-        **given,
+        **known,
         "ALIVE_FILE": str(tmp_path / "alive"),
         "PRODUCER_PERIOD": "0.01",
+        "PYTHONPATH": str(DEMO),
         "TICKER_PASSWORD_FILE": str(secret),
     }
 
 
-def test_every_order_of_the_demo_is_summed_once(
+def test_every_order_is_summed_once_and_a_consumer_is_healthy_while_it_is_connected(
     environment: dict[str, str],
-    dsn: str,
+    own_server: EmbeddedServer,
     connect: Callable[..., psycopg.Connection[Any]],
     spawn: Callable[..., PythonProcess],
 ) -> None:
@@ -68,41 +64,31 @@ def test_every_order_of_the_demo_is_summed_once(
     login = _of_service("ticker", "PGUSER"), _of_service("ticker", "secrets")
     assert login == (LOGIN["PGUSER"], ["ticker_password"])
     ticker = spawn("-m", "pgqpy", "ticker", "run", env={**environment, **LOGIN})
-    consumer = _consumer(spawn, environment)
+    *command, port = _of_service("consumer", "command")
+    consumer = spawn("-m", *command, "0", env=environment)
     producer = spawn(str(DEMO / "producer.py"), env=environment)
-    connection = connect(dsn=dsn)
+    connection = connect(dsn=own_server.tcp_dsn())
     eventually(lambda: _row(connection, SOLD)[0])
     assert _row(connection, RIGHTS) == (["pgq_ticker"], True, False, False)
     consumer.kill()
-    consumer = _consumer(spawn, environment)
-    assert producer.terminate() == 0, producer.output()
-    eventually(lambda: _row(connection, SOLD) == _row(connection, PLACED))
-    assert consumer.terminate() == 0, consumer.output()
-    assert ticker.terminate() == 0, ticker.output()
-
-
-def test_an_idle_consumer_is_healthy_as_long_as_it_is_connected(
-    environment: dict[str, str],
-    own_server: EmbeddedServer,
-    spawn: Callable[..., PythonProcess],
-) -> None:
-    command, check = (_of_service("consumer", what) for what in ("command", "test"))
-    prepare = spawn(str(DEMO / "prepare.py"), env=environment)
-    assert prepare.wait() == 0, prepare.output()
-    port = command.pop()
-    arguments = {**environment, "PYTHONPATH": str(DEMO)}
-    consumer = spawn("-m", *command, "0", env=arguments)
+    consumer = spawn("-m", *command, "0", env=environment)
     where = re.search(r":(\d+)/metrics", consumer.wait_for_output("/metrics"))
     assert where is not None
+    check = _of_service("consumer", "test")
+    assert check[:2] == ["CMD", "python"]
 
     def healthy() -> bool:
         words = [sys.executable, *check[2:-1], check[-1].replace(f":{port}/", f":{where[1]}/")]
         return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
-    assert check[:2] == ["CMD", "python"]
+    assert producer.terminate() == 0, producer.output()
+    eventually(lambda: _row(connection, SOLD) == _row(connection, PLACED))
+    assert ticker.terminate() == 0, ticker.output()
     eventually(healthy)
     own_server.stop("fast")
     eventually(lambda: not healthy())
+    own_server.start()
+    assert consumer.terminate() == 0, consumer.output()
 
 
 def _of_service(name: str, key: str) -> Any:
@@ -131,12 +117,6 @@ def test_the_entrypoint_hands_the_password_over_by_environment(tmp_path: Path) -
 
 
 SAY_PASSWORD = "import os; print(os.environ['PGPASSWORD'])"
-
-
-def _consumer(spawn: Callable[..., PythonProcess], env: dict[str, str]) -> PythonProcess:
-    return spawn(
-        "-m", "pgqpy", "consumer", "run", "consumer:Sales", env={**env, "PYTHONPATH": str(DEMO)}
-    )
 
 
 def _row(connection: psycopg.Connection[Any], query: str) -> tuple[Any, ...]:

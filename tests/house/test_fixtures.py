@@ -37,13 +37,11 @@ def _scalar(connection: psycopg.Connection[Any], query: str) -> Any:
     return row[0]
 
 
-def test_an_empty_database_has_no_schema(empty_dsn: str, connect: Connect) -> None:
-    connection = connect(dsn=empty_dsn)
-    assert _scalar(connection, "select to_regnamespace('pgq') is null")
-
-
-def test_a_test_database_has_the_schema(connection: psycopg.Connection[Any]) -> None:
-    assert _scalar(connection, "select to_regnamespace('pgq') is not null")
+def test_a_test_database_has_the_schema_and_an_empty_one_has_not(
+    connection: psycopg.Connection[Any], empty_dsn: str, connect: Connect
+) -> None:
+    query = "select to_regnamespace('pgq') is not null"
+    assert [_scalar(each, query) for each in (connection, connect(dsn=empty_dsn))] == [True, False]
 
 
 def test_a_prepared_transaction_does_not_keep_the_database(
@@ -69,16 +67,15 @@ def test_a_gate_holds_until_it_opens(empty_dsn: str, connect: Connect) -> None:
         assert not walk.is_alive()
 
 
-def test_own_server_survives_a_crash(own_server: EmbeddedServer) -> None:
+def test_own_server_survives_a_crash_and_wants_a_password_by_tcp(
+    own_server: EmbeddedServer,
+) -> None:
     with psycopg.connect(own_server.dsn(), autocommit=True) as connection:
         connection.execute("create table kept as select 1 as x")
     kill_server(own_server)
     own_server.start()
     with psycopg.connect(own_server.tcp_dsn()) as connection:
         assert _scalar(connection, "select x from kept") == 1
-
-
-def test_a_wrong_password_is_refused_by_tcp(own_server: EmbeddedServer) -> None:
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(own_server.tcp_dsn(), password="wrong")
 

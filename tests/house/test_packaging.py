@@ -82,24 +82,20 @@ def test_the_sdist_holds_every_source_at_its_own_place(built: Path) -> None:
     assert {"LICENSE", "README.md", "pyproject.toml"} <= names
 
 
-def test_everything_is_imported_from_where_it_was_installed(installed: Path) -> None:
+def test_all_is_imported_from_where_it_was_installed_and_bare_names_are_no_modules(
+    installed: Path,
+) -> None:
     code = """if True:
-        import importlib.resources, pathlib, sys
+        import importlib.resources, importlib.util, pathlib, sys
         import pgqpy, pgqpy.cli, pgqpy.consumers, pgqpy.ticker
         for module in (pgqpy, pgqpy.cli, pgqpy.consumers, pgqpy.ticker):
             assert pathlib.Path(module.__file__).is_relative_to(sys.prefix), module
         assert (importlib.resources.files("pgqpy") / "schema" / "install.sql").is_file()
+        assert not any(map(importlib.util.find_spec, ("ticker", "consumers")))
+        pgqpy.cli.main(["--help"])
     """
-    _run(installed, "-c", code)
-
-
-def test_the_folders_bare_names_are_no_modules_once_installed(installed: Path) -> None:
-    code = "from importlib.util import find_spec as f; assert not (f('ticker') or f('consumers'))"
-    _run(installed, "-c", code)
-
-
-def test_the_command_runs_where_it_was_installed(installed: Path) -> None:
-    assert "Usage: pgqpy" in _run(installed, str(installed.parent / "pgqpy"), "--help")
+    assert "Usage: pgqpy" in _run(installed, "-c", code)
+    assert (installed.parent / "pgqpy").exists()
 
 
 def _product() -> Iterator[PurePosixPath]:
