@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.dataset as ds
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import psycopg
+    from pyspark.sql import SparkSession
 
     from tests.cli.support import Run
     from tests.spark.feed import Feed
@@ -21,16 +24,26 @@ COMMAND = ("pipeline", "run", "--queue", "orders", "--once")
 OPTIONS = ("--schema", "n INT", "--starting-offsets", "earliest")
 
 
-def test_functions_of_a_hostile_search_path_are_not_called(
-    feed: Feed, run: Run, tmp_path: Path, connection: psycopg.Connection[Any]
+def test_it_goes_on_where_it_ended_and_calls_no_function_of_a_hostile_search_path(
+    feed: Feed,
+    run: Run,
+    tmp_path: Path,
+    connection: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON")
     feed.insert('{"n": 1}')
     lay_trap(connection)
-    result = run(*COMMAND, *OPTIONS, "--to", str(tmp_path / "lake"))
-    assert result.exit_code == 0, result.stderr
+    for data in ('{"n": 2}', '{"n": 3}'):
+        result = run(*COMMAND, *OPTIONS, "--to", str(tmp_path / "lake"))
+        assert result.exit_code == 0, result.stderr
+        assert "1 event, 0 of them bad" in result.stderr
+        assert feed.standing("pipeline") == (feed.tick() - 1, [])
+        feed.insert(data)
     found = ds.dataset(tmp_path / "lake", format="parquet", partitioning="hive").to_table(["n"])
-    assert found.to_pylist() == [{"n": 1}]
+    assert found.sort_by("n").to_pylist() == [{"n": 1}, {"n": 2}]
     assert trapped(connection) == 0
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable  # else it is the python3 of the PATH
 
 
 @pytest.mark.parametrize(
@@ -41,7 +54,12 @@ def test_functions_of_a_hostile_search_path_are_not_called(
     ],
 )
 def test_what_spark_refuses_is_told_in_one_line(
-    run: Run, feed: Feed, options: list[str], exit_code: int, words: str
+    run: Run,
+    feed: Feed,
+    spark: SparkSession,  # all that need one are in one process: tests/support/groups.py
+    options: list[str],
+    exit_code: int,
+    words: str,
 ) -> None:
     result = run(*COMMAND, *options)
     assert result.exit_code == exit_code

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import secrets
 import signal
@@ -31,12 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pgqpy.testing import EmbeddedServer
-    from tests.cli.support import Run
 
 PGQPY = str(Path(sys.executable).with_name("pgqpy"))
 COMMAND = (PGQPY, "pipeline", "run", "--queue", "orders")
 OPTIONS = ("--schema", "n INT", "--starting-offsets", "earliest", "--master", "local[2]")
-KILLS = 2
+KILLS = 1
 BAD_EVERY = 10  # events
 RPC_REQUEST = 3  # a kind of Spark's messages between its processes
 CONFIGURED = {
@@ -114,28 +112,39 @@ def is_refused(address: Any) -> bool:
     return False
 
 
-def test_it_stops_in_order_and_shows_no_password(
-    feed: Feed, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.slow
+def test_it_waits_for_a_server_that_crashed_stops_in_order_and_shows_no_password(
+    own_server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    dsn = as_uri(feed.dsn, "open sesame")
+    dsn = as_uri(own_server.dsn(), "open sesame")
     secret = dsn.partition("@")[0].rpartition(":")[2]
     logs, port = tmp_path / "logs", free_port()
     logs.mkdir()
     lake = Lake(tmp_path, dsn, submit={**CONFIGURED, **told(logs, port)})
-    feed.insert(*data(range(1, 4)))
+    with pgqpy.connect(own_server.dsn()) as client:
+        install(client.connection)
+        Feed(client, dsn).insert(*data(range(1, 4)))
     with closing(lake.start("--every", "200ms")) as process:
         process.wait_for_output("events 3 ")
-        feed.insert(*data(range(4, 6)))
-        process.wait_for_output("events 2 ")
         shown, pages = arguments(process), web_pages(port)
         ports = listening(process)
         eventually(lambda: any(map(is_refused, ports)))
+        own_server.stop("immediate")
+        process.wait_for_output("connection lost")
+        own_server.start()
+        with pgqpy.connect(own_server.dsn()) as client:
+            client.insert_events("orders", [("test", each) for each in data((4, 5))])
+            client.tick_queue("orders")
+        process.wait_for_output("events 2 ")
         process.popen.send_signal(signal.SIGTERM)
         assert process.wait() == 0, process.output()
         output = process.output()
     assert {each.ip.removeprefix("::ffff:") for each in ports} == {"127.0.0.1"}
     assert "5 events, 0 of them bad" in output
-    assert feed.standing("pipeline") == (last_tick(feed), [])
+    assert lake.good() == [1, 2, 3, 4, 5]
+    with pgqpy.connect(own_server.dsn()) as client:
+        (info,) = client.get_consumer_info("orders", "pipeline")
+    assert info.pending_events == 0
     assert any("SparkSubmit" in line for line in shown)
     assert [line for line in shown if secret in line] == []
     assert "laces" not in pages
@@ -145,13 +154,6 @@ def test_it_stops_in_order_and_shows_no_password(
     for text in (pages, logged, kept, output):
         assert text
         assert secret not in text
-    feed.insert(*data([6]))  # it goes on by the same command
-    monkeypatch.delenv("PYSPARK_PYTHON")
-    result = run(*COMMAND[1:], *OPTIONS, "--to", str(lake.folder), "--once")
-    assert "1 event, 0 of them bad" in result.stderr
-    assert os.environ["PYSPARK_PYTHON"] == sys.executable  # else it is the python3 of the PATH
-    assert lake.good() == list(range(1, 7))
-    assert feed.standing("pipeline") == (last_tick(feed), [])
 
 
 @pytest.mark.slow
@@ -170,26 +172,6 @@ def test_sigkill_at_any_moment_loses_and_doubles_nothing(lake: Lake, feed: Feed,
     lake.fill()
     assert lake.good() == [n for n in numbers if n % BAD_EVERY]
     assert lake.bad() == sorted(broken(n) for n in numbers if n % BAD_EVERY == 0)
-
-
-@pytest.mark.slow
-def test_it_waits_for_a_server_that_crashed(own_server: EmbeddedServer, tmp_path: Path) -> None:
-    lake = Lake(tmp_path, own_server.dsn())
-    with pgqpy.connect(own_server.dsn()) as client:
-        install(client.connection)
-        Feed(client, own_server.dsn()).insert(*data([1]))
-    with closing(lake.start("--every", "200ms")) as process:
-        process.wait_for_output("events 1 ")
-        own_server.stop("immediate")
-        process.wait_for_output("connection lost")
-        own_server.start()
-        with pgqpy.connect(own_server.dsn()) as client:
-            client.insert_event("orders", "test", *data([2]))
-            client.tick_queue("orders")
-        process.wait_for_output("events 1 ", times=2)
-        process.popen.send_signal(signal.SIGINT)
-        assert process.wait() == 0, process.output()
-    assert lake.good() == [1, 2]
 
 
 def told(logs: Path, port: int) -> dict[str, str]:
@@ -239,12 +221,6 @@ def reached(numbers: list[int], wanted: int) -> bool:
 
 def broken(number: int) -> str:
     return f"{number} is no object"
-
-
-def last_tick(feed: Feed) -> int:
-    (info,) = feed.client.get_queue_info(feed.queue)
-    assert info.last_tick_id is not None
-    return info.last_tick_id
 
 
 @contextmanager

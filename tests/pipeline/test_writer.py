@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.dataset as ds
 import pytest
+from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
 
 from pgqpy.pipeline.options import PipelineOptions
 from pgqpy.pipeline.progress import Counts
 from pgqpy.pipeline.query import find_cause
 from pgqpy.pipeline.writer import EVENT_SCHEMA, MicroBatchWriter, read_schema
+from pgqpy.spark.sink.writers import QUERY_ID
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from tests.spark.feed import Feed
 
@@ -45,6 +47,22 @@ class Pipeline:
         query = writer.option("checkpointLocation", f"{self.folder}/_checkpoint").start()
         error = failure(query)
         return sink.error or error
+
+    def write(self, events: DataFrame, **options: Any) -> None:
+        """Write the micro-batch 0 of a query, without a query."""
+        plan = PipelineOptions(**{"queue": "orders", "to": str(self.folder), **options})
+        schema = read_schema(plan.schema) if plan.schema else None
+        context = self.spark.sparkContext
+        context.setLocalProperty(QUERY_ID, "3f2a91c0-1111-2222-3333-444455556666")
+        try:
+            MicroBatchWriter(plan, schema, self.wrote.append)(events, 0)
+        finally:
+            context.setLocalProperty(QUERY_ID, "")
+
+    def events(self, *datas: str | None) -> DataFrame:
+        """Return events with these data; their types are 1, 2 and so on."""
+        rows = [(n, None, str(n), data, *[None] * 4) for n, data in enumerate(datas, 1)]
+        return self.spark.createDataFrame(rows, EVENT_SCHEMA)
 
     def rows(self, *columns: str, folder: str = "") -> list[tuple[Any, ...]]:
         """Read the files as somebody without Spark does."""
@@ -91,11 +109,10 @@ def test_good_and_bad_records_are_there_once_also_when_a_micro_batch_runs_again(
     pipeline: Pipeline, feed: Feed
 ) -> None:
     first, second, third, fourth = feed.insert(data(1), "nope", data("x"), data(4))
-    error = pipeline.run()
-    assert error is None, error
     feed.insert(data(5), "nope either")
-    error = pipeline.run()
+    error = pipeline.run(max_events=4)
     assert error is None, error
+    assert len(pipeline.batches()) == 2
     assert_all_is_there_once(pipeline, (second, third))
     assert {row for row in pipeline.rows("ev_id", "ev_type") if row[0] in (first, fourth)} == {
         (first, "test"),
@@ -122,52 +139,30 @@ def assert_all_is_there_once(pipeline: Pipeline, bad: tuple[int, int]) -> None:
 
 
 def test_a_micro_batch_that_runs_again_with_other_options_leaves_nothing_of_before(
-    pipeline: Pipeline, feed: Feed
+    pipeline: Pipeline,
 ) -> None:
-    feed.insert(data("x"))
-    feed.insert("nope", type="other")
-    pipeline.run()
+    events = pipeline.events(data("x"), "nope")
+    pipeline.write(events, schema=DDL)
     assert pipeline.rows("ev_data", folder="_bad") == [("nope",), (data("x"),)]
-    pipeline.forget_commit()
-    error = pipeline.run(schema="n STRING", types=("test", "missing"))
-    assert error is None, error
+    pipeline.write(events, schema="n STRING", types=("1", "missing"))
     assert pipeline.rows("n") == [("x",)]
     assert list(pipeline.folder.glob("_bad/*")) == []
-    pipeline.forget_commit()
-    error = pipeline.run(types=("missing",))
-    assert error is None, error
+    pipeline.write(events, types=("missing",))
     assert pipeline.batches() == []
-
-
-def test_ticks_alone_leave_no_folder_and_a_new_checkpoint_overwrites_none(
-    pipeline: Pipeline, feed: Feed
-) -> None:
-    feed.tick()
-    error = pipeline.run()
-    assert error is None, error
-    assert pipeline.batches() == []
-    feed.insert(data(1))
-    pipeline.run()
-    feed.insert(data(2))
-    shutil.rmtree(pipeline.folder / "_checkpoint")
-    feed.client.unregister_consumer("orders", "pipeline")
-    feed.client.register_consumer("orders", "pipeline")
-    feed.insert(data(3))
-    error = pipeline.run(starting_offsets="subscription")
-    assert error is None, error
-    assert pipeline.rows("n") == [(1,), (3,)]
 
 
 def test_an_old_copy_of_the_checkpoint_doubles_no_event(
     pipeline: Pipeline, feed: Feed, tmp_path: Path
 ) -> None:
     checkpoint, copy = pipeline.folder / "_checkpoint", tmp_path / "copy"
+    feed.tick()
     pipeline.run()
+    assert pipeline.batches() == [], "ticks alone leave no folder"
     shutil.copytree(checkpoint, copy)
     for numbers in ((1, 2), (3, "x"), (4, "y")):
         feed.insert(*map(data, numbers))
-        error = pipeline.run()
-        assert error is None, error
+    error = pipeline.run(max_events=2)
+    assert error is None, error
     shutil.rmtree(checkpoint)
     shutil.copytree(copy, checkpoint)
     feed.client.register_consumer_at("orders", "pipeline", 1)
@@ -186,47 +181,50 @@ def test_an_old_copy_of_the_checkpoint_doubles_no_event(
     assert pipeline.rows("ev_data", folder="_bad") == [(data("x"),), (data("y"),)]
 
 
-def test_without_a_schema_the_data_stays_as_it_is(pipeline: Pipeline, feed: Feed) -> None:
-    feed.insert("nope", None)
-    error = pipeline.run(schema=None, format="json")
-    assert error is None, error
+def test_without_a_schema_the_data_stays_as_it_is(pipeline: Pipeline) -> None:
+    pipeline.write(pipeline.events("nope", None), format="json")
     files = pipeline.folder.glob("ev_batch=*/ev_date=*/*.json")
     read = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     assert sorted(row.get("ev_data", "") for row in read) == ["", "nope"]
 
 
 def test_the_terminal_shows_good_and_bad(
-    pipeline: Pipeline, feed: Feed, capsys: pytest.CaptureFixture[str]
+    pipeline: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    feed.insert(data(4711), "nope")
-    error = pipeline.run(to=None, format="console")
-    assert error is None, error
+    pipeline.write(pipeline.events(data(4711), "nope"), schema=DDL, to=None, format="console")
     shown = capsys.readouterr().out
     assert "4711" in shown
     assert "not a JSON object" in shown
     assert pipeline.batches() == []
 
 
-def test_the_error_of_a_micro_batch_is_told_as_it_was(pipeline: Pipeline, feed: Feed) -> None:
+def test_the_error_of_a_micro_batch_is_told_and_a_new_checkpoint_overwrites_nothing(
+    pipeline: Pipeline, feed: Feed
+) -> None:
     feed.insert(data(1))
     error = pipeline.run(to="/dev/null/lake")
     assert "/dev/null" in find_cause(str(error)).message
     error = pipeline.run()
     assert error is None, error
     assert pipeline.rows("n") == [(1,)]
-
-
-def test_events_of_infinite_times_are_in_folders_that_readers_know(
-    pipeline: Pipeline, feed: Feed
-) -> None:
-    insert = "select pgq.insert_event_raw('orders', %s, %s, null, null, 't', %s, '', '', '', '')"
-    times = ("infinity", "-infinity", "0044-03-15 BC", "10000-01-01+00", "9999-12-30 23:59+00")
-    for number, time in enumerate(times, 1):
-        feed.client.connection.execute(insert, (number, time, data(number)))
-    feed.client.connection.execute(insert, (6, "infinity", "bad"))
-    feed.insert()
-    error = pipeline.run()
+    feed.insert(data(2))
+    shutil.rmtree(pipeline.folder / "_checkpoint")
+    feed.client.unregister_consumer("orders", "pipeline")
+    feed.client.register_consumer("orders", "pipeline")
+    feed.insert(data(3))
+    error = pipeline.run(starting_offsets="subscription")
     assert error is None, error
-    days = {1: "9999-12-31", 2: "0001-01-01", 3: "0001-01-01", 4: "9999-12-31", 5: "9999-12-30"}
+    assert pipeline.rows("n") == [(1,), (3,)]
+
+
+def test_events_of_infinite_times_are_in_folders_that_readers_know(pipeline: Pipeline) -> None:
+    """Spark holds infinity as its last moment: test_types.py."""
+    ends = "timestamp_micros(9223372036854775807L), timestamp_micros(-9223372036854775807L)"
+    known = "timestamp '10000-01-01 00:00:00Z', timestamp '9999-12-30 23:59:00Z'"
+    moment = F.expr(f"element_at(array({ends}, {known}), int(ev_type))")
+    datas = [*map(data, (1, 2, 3, 4))]
+    pipeline.write(pipeline.events(*datas).withColumn("ev_time", moment), schema=DDL)
+    days = {1: "9999-12-31", 2: "0001-01-01", 3: "9999-12-31", 4: "9999-12-30"}
     assert dict(pipeline.rows("n", "ev_date")) == days
+    pipeline.write(pipeline.events("bad").withColumn("ev_time", moment), schema=DDL)
     assert pipeline.rows("ev_data", "ev_date", folder="_bad") == [("bad", "9999-12-31")]
