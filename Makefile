@@ -61,7 +61,7 @@ test: $(ARCHIVE)  ## Run the tests in random order (JOBS=4, TESTS=tests/client, 
 test-slow: $(ARCHIVE)  ## Run the slow tests: Spark killed, on a cluster (six minutes)
 	@$(BIN)/python -m pytest -m 'slow and not long' -o faulthandler_timeout=900 $(TESTS) && echo "make test-slow: passed" || { echo "make test-slow: FAILED"; exit 1; }
 
-test-long: $(ARCHIVE)  ## Run what slow tests show once, for minutes: the server and executors killed, Compose's cluster
+test-long: $(ARCHIVE)  ## Run what slow tests show once, for minutes: executors killed, Compose's cluster
 	@$(BIN)/python -m pytest -m long -o faulthandler_timeout=900 $(TESTS) && echo "make test-long: passed" || { echo "make test-long: FAILED"; exit 1; }
 
 test-prometheus: $(STAMP)  ## Test the alert rules and the Grafana board with Debian's Prometheus

@@ -116,28 +116,17 @@ class Flow:
         names = [path.name for path in commits.iterdir()] if commits.is_dir() else []
         return max((int(name) + 1 for name in names if name.isdigit()), default=0)
 
-    def progress(self, more: int = 1, *, revive: bool = False) -> None:
-        """Wait until both queries have committed some micro-batches more.
-
-        A driver that ends is an error, unless it is to be started again, as an operator's
-        restart policy would.
-        """
+    def progress(self, more: int = 1) -> None:
+        """Wait until both queries have committed some micro-batches more."""
         wanted = {consumer: self.epochs(consumer) + more for consumer in CONSUMERS}
 
         def moved() -> bool:
-            self._look_after(revive=revive)
+            assert self.driver is not None
+            if not self.driver.running:
+                raise RuntimeError(self.driver.output())
             return all(self.epochs(name) >= number for name, number in wanted.items())
 
         eventually(moved, RECOVERY, interval=0.05)
-
-    def _look_after(self, *, revive: bool) -> None:
-        assert self.driver is not None
-        if self.driver.running:
-            return
-        if not revive:
-            raise RuntimeError(self.driver.output())
-        self.driver.close()
-        self.start("stream")
 
     def produced(self) -> int:
         """Return how many bytes the producers have written down: a clock of a kind."""

@@ -78,25 +78,17 @@ def test_values_come_through_spark_as_they_went_in(frame, feed, client):
     assert tuple(last) == (2, -876544, None, len(data), data, 2)
 
 
-def test_a_dataframe_reads_the_same_ticks_each_time(frame, feed):
-    feed.insert("a")
-    events = frame()
-    assert events.count() == 1
-    feed.insert("b")
-    assert events.count() == 1
-    assert frame().count() == 2
-
-
-def test_an_empty_range_is_an_empty_dataframe(frame):
+def test_a_dataframe_reads_the_same_ticks_each_time_and_its_partitions_are_tasks(
+    frame, feed, client
+):
     assert frame(minPartitions=4).collect() == []
-
-
-def test_partitions_are_tasks(frame, feed, client):
     client.insert_events(feed.queue, (("t", str(number)) for number in range(1000)))
     feed.tick()
     events = frame(minPartitions=3)
     assert events.rdd.getNumPartitions() == 3
+    feed.insert("later")
     assert sorted(int(row.ev_data) for row in events.collect()) == list(range(1000))
+    assert frame().count() == 1001
 
 
 def test_a_schema_projects(spark, feed):
@@ -191,25 +183,28 @@ def test_plans_show_no_dsn_and_hide_what_the_user_hides(spark, feed):
         spark.conf.set(hidden, before)
 
 
-def test_a_stream_goes_on_where_it_ended_and_finish_moves_its_subscription(
-    spark, query, lake, feed, checkpoint, tmp_path
+def test_a_stream_keeps_its_limits_goes_on_where_it_ended_and_finish_moves_its_subscription(
+    spark, query, lake, feed, client, checkpoint, tmp_path
 ):
-    query().awaitTermination(60)
-    assert finish(spark, checkpoint, dsn=feed.dsn) == {CONSUMER: 1}
-    feed.insert("a", "b")
-    query().awaitTermination(60)
-    assert lake() == ["a", "b"]
-    assert feed.standing() == (1, [2])
+    client.register_consumer(feed.queue, CONSUMER)
+    for data in "ab":
+        feed.insert(data, data.upper())
+    started = query(maxEventsPerTrigger=2)
+    started.awaitTermination(60)
+    rows = [progress.numInputRows for progress in started.recentProgress]
+    assert [number for number in rows if number] == [2, 2]
+    assert lake() == sorted("abAB")
+    assert feed.standing() == (2, [3])
     without_checkpoint = failure(query(place=str(tmp_path / "other")))
-    assert 'startingOffsets={"tick": 1}' in without_checkpoint
     assert 'startingOffsets={"tick": 2}' in without_checkpoint
+    assert 'startingOffsets={"tick": 3}' in without_checkpoint
     for _ in range(2):
-        assert finish(spark, checkpoint, dsn=feed.dsn) == {CONSUMER: 2}
-        assert feed.standing() == (2, [])
+        assert finish(spark, checkpoint, dsn=feed.dsn) == {CONSUMER: 3}
+        assert feed.standing() == (3, [])
     feed.insert("c")
     query().awaitTermination(60)
-    assert lake() == ["a", "b", "c"]
-    assert feed.standing() == (2, [3])
+    assert lake() == sorted("abABc")
+    assert feed.standing() == (3, [4])
 
 
 def test_a_query_that_runs_sees_each_tick_and_has_its_consumer_alone(
@@ -217,10 +212,15 @@ def test_a_query_that_runs_sees_each_tick_and_has_its_consumer_alone(
 ):
     started = query(ALWAYS)
     started.processAllAvailable()
+
+    def seen():
+        return [row for each in started.recentProgress if (row := each.numInputRows)]
+
     feed.insert("a")
-    eventually(lambda: lake() == ["a"])
-    feed.insert("b")
-    eventually(lambda: lake() == ["a", "b"])
+    eventually(lambda: seen() == [1])
+    feed.insert("b", "c")
+    eventually(lambda: seen() == [1, 2])
+    assert lake() == ["a", "b", "c"]
     with pytest.raises(ConsumerRunning):
         finish(spark, checkpoint, dsn=feed.dsn)
     with pytest.raises(InvalidArgument, match="is not the checkpoint"):
@@ -231,14 +231,3 @@ def test_a_query_that_runs_sees_each_tick_and_has_its_consumer_alone(
     assert started.isActive
     client.drop_queue(feed.queue, force=True)
     assert "no queue 'orders' in this database: create it with" in failure(started)
-
-
-def test_micro_batches_keep_their_limits(query, lake, feed, client):
-    client.register_consumer(feed.queue, CONSUMER)
-    for data in "abcd":
-        feed.insert(data, data.upper())
-    started = query(maxEventsPerTrigger=4)
-    started.awaitTermination(60)
-    rows = [progress.numInputRows for progress in started.recentProgress]
-    assert [number for number in rows if number] == [4, 4]
-    assert lake() == sorted("abcdABCD")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from itertools import accumulate, pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,65 +106,6 @@ def test_no_partition_is_empty_or_much_larger_than_its_share(sizes, least, stage
         assert events > 0 or len(found) == 1
 
 
-def test_ticks_of_equal_size_are_cut_at_ticks():
-    assert split_range(ticks_of([100] * 4), 2) == [(EventRange(0, 6),), (EventRange(6, 12),)]
-
-
-def test_one_huge_tick_is_cut_by_ids_with_open_ends():
-    found = split_range([tick(1, 0), tick(2, 1000)], 4)
-    assert found == [
-        (EventRange(1, 2, None, 251),),
-        (EventRange(1, 2, 251, 501),),
-        (EventRange(1, 2, 501, 751),),
-        (EventRange(1, 2, 751, None),),
-    ]
-
-
-def test_a_huge_tick_among_small_ones_shares_its_partitions_with_them():
-    ticks = [tick(1, 0), tick(2, 100), tick(3, 1100), tick(4, 1200)]
-    assert split_range(ticks, 2) == [
-        (EventRange(1, 2), EventRange(2, 3, None, 601)),
-        (EventRange(2, 3, 601, None), EventRange(3, 4)),
-    ]
-
-
-def test_stages_of_one_tick_are_shared_out_and_their_ids_count_where_they_are_given():
-    ticks = [tick(1, 0), tick(2, 500), tick(3, 1000), tick(4, 1001)]
-    released = [ReleasedStage(4, stage, 250, 3) for stage in (7, 8, 9, 10)]
-    assert split_range(ticks, 2, released) == [
-        (EventRange(1, 3), EventRange(3, 4, stages=()), EventRange(3, 4, stages=(7, 8))),
-        (EventRange(3, 4, stages=(9, 10)),),
-    ]
-
-
-def test_a_tick_with_stages_that_is_read_by_one_task_is_read_whole():
-    ticks = [tick(1, 0), tick(2, 10), tick(3, 20)]
-    assert split_range(ticks, 1, [ReleasedStage(2, 7, 5, 2), ReleasedStage(3, 8, 5, None)]) == [
-        (EventRange(1, 3),)
-    ]
-
-
-def test_a_stage_larger_than_its_share_stays_whole():
-    found = split_range([tick(1, 0), tick(2, 1000)], 4, [ReleasedStage(2, 7, 900, 2)])
-    assert found == [(EventRange(1, 2, stages=()),), (EventRange(1, 2, stages=(7,)),)]
-
-
-def test_ids_of_staged_events_are_taken_from_the_newest_ticks():
-    ticks = [tick(1, 0), tick(2, 1000), tick(3, 1500), tick(4, 2000)]
-    assert split_range(ticks, 2, [ReleasedStage(4, 7, 1000, 4)]) == [
-        (EventRange(1, 2),),
-        (EventRange(2, 4),),
-    ]
-
-
-def test_ids_that_were_staged_before_the_range_are_not_taken_from_it():
-    ticks = [tick(1, 5000), tick(2, 6000)]
-    assert split_range(ticks, 2, [ReleasedStage(2, 7, 1000, None)]) == [
-        (EventRange(1, 2, stages=()),),
-        (EventRange(1, 2, stages=(7,)),),
-    ]
-
-
 def test_without_a_wish_partitions_hold_half_a_million_events():
     assert len(split_range([tick(1, 0), tick(2, 1_600_000)])) == 4
     assert len(split_range([tick(1, 0), tick(2, 400_000)])) == 1
@@ -176,16 +118,66 @@ def test_a_sequence_that_was_moved_far_makes_no_endless_list_of_partitions():
     assert (first.from_tick, last.to_tick, last.high) == (1, 4, None)
 
 
-def test_a_range_that_promises_nothing_is_read_all_the_same():
-    assert split_range([tick(1, 5), tick(2, 5)], 8) == [(EventRange(1, 2),)]
-    assert split_range([tick(1, 5), tick(2, 0), tick(3, 0)], 8) == [(EventRange(1, 3),)]
+R, S = EventRange, ReleasedStage
+# The sequence at each tick, the partitions wanted, stages; the partitions.
+CASES = {
+    "ticks of equal size are cut at ticks": (
+        [0, 100, 200, 300, 400],
+        2,
+        [],
+        [[R(1, 3)], [R(3, 5)]],
+    ),
+    "one huge tick is cut by ids with open ends": (
+        [0, 1000],
+        3,
+        [],
+        [[R(1, 2, None, 334)], [R(1, 2, 334, 667)], [R(1, 2, 667, None)]],
+    ),
+    "a huge tick among small ones shares its partitions with them": (
+        [0, 100, 1100, 1200],
+        2,
+        [],
+        [[R(1, 2), R(2, 3, None, 601)], [R(2, 3, 601, None), R(3, 4)]],
+    ),
+    "stages of one tick are shared out, their ids count where they are given": (
+        [0, 500, 1000, 1001],
+        2,
+        [S(4, stage, 250, 3) for stage in (7, 8, 9, 10)],
+        [[R(1, 3), R(3, 4, stages=()), R(3, 4, stages=(7, 8))], [R(3, 4, stages=(9, 10))]],
+    ),
+    "a tick with stages that one task reads is read whole": (
+        [0, 10, 20],
+        1,
+        [S(2, 7, 5, 2), S(3, 8, 5, None)],
+        [[R(1, 3)]],
+    ),
+    "a stage larger than its share stays whole": (
+        [0, 1000],
+        4,
+        [S(2, 7, 900, 2)],
+        [[R(1, 2, stages=())], [R(1, 2, stages=(7,))]],
+    ),
+    "ids of staged events are taken from the newest ticks": (
+        [0, 1000, 1500, 2000],
+        2,
+        [S(4, 7, 1000, 4)],
+        [[R(1, 2)], [R(2, 4)]],
+    ),
+    "ids that were staged before the range are not taken from it": (
+        [5000, 6000],
+        2,
+        [S(2, 7, 1000, None)],
+        [[R(1, 2, stages=())], [R(1, 2, stages=(7,))]],
+    ),
+    "a range that promises nothing is read all the same": ([5, 5], 8, [], [[R(1, 2)]]),
+    "also if its sequence ran backwards": ([5, 0, 0], 8, [], [[R(1, 3)]]),
+    "and goes on": ([5, 0, 2], 8, [], [[R(1, 2), R(2, 3, None, 2)], [R(2, 3, 2, None)]]),
+    "a range of one tick has no partition": ([5], 8, [], []),
+    "nor has one of none": ([], 8, [], []),
+}
 
 
-def test_a_sequence_that_ran_backwards_and_goes_on_is_read_all_the_same():
-    found = split_range([tick(1, 5), tick(2, 0), tick(3, 2)], 8)
-    assert found == [(EventRange(1, 2), EventRange(2, 3, None, 2)), (EventRange(2, 3, 2, None),)]
-
-
-def test_an_empty_range_has_no_partition():
-    assert split_range([tick(1, 5)], 8) == []
-    assert split_range([], 8) == []
+@pytest.mark.parametrize(("seqs", "least", "released", "wanted"), CASES.values(), ids=CASES)
+def test_a_range_is_cut_so(seqs, least, released, wanted):
+    ticks = [tick(number, seq) for number, seq in enumerate(seqs, 1)]
+    assert split_range(ticks, least, released) == [tuple(cut) for cut in wanted]

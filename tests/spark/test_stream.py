@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import threading
-from datetime import datetime, timedelta, timezone
 
 import psycopg
 import pytest
@@ -30,33 +29,25 @@ def test_a_registered_consumer_begins_where_it_stands(feed, client, start):
     assert start().begin().datas() == ["a"]
 
 
-@pytest.mark.parametrize("option", ["startingOffsets", "startingTick"])
-def test_it_begins_at_the_tick_that_is_named(feed, start, option):
-    feed.insert("a")
-    tick = feed.tick()
-    feed.insert("b")
-    value = f'{{"tick": {tick}}}' if option == "startingOffsets" else tick
-    assert start(**{option: value}).begin().datas() == ["b"]
-
-
-def test_earliest_and_latest_move_the_subscription(feed, client, start):
+@pytest.mark.parametrize(
+    ("options", "begin", "wanted"),
+    [
+        ({"startingOffsets": "earliest"}, 1, ["a", "b"]),
+        ({"startingOffsets": "latest"}, 3, []),
+        ({"startingOffsets": '{"tick": 2}'}, 2, ["b"]),
+        ({"startingTick": 2}, 2, ["b"]),
+        ({"startingTimestamp": "2026-01-01T00:30:00Z"}, 2, ["b"]),  # the last tick before it
+    ],
+)
+def test_it_begins_where_it_is_told_and_the_subscription_moves(
+    feed, client, start, options, begin, wanted
+):
     client.register_consumer(feed.queue, CONSUMER)
     feed.insert("a")
-    earliest = start(startingOffsets="earliest").begin()
-    assert earliest.datas() == ["a"]
-    earliest.close()
-    assert start(startingOffsets="latest").begin().datas() == []
-    assert feed.standing() == (2, [])
-
-
-def test_it_begins_at_the_last_tick_before_a_moment(feed, client, start):
-    feed.insert("a")
+    client.connection.execute("update pgq.tick set tick_time = '2026-01-01 00:00:00Z'")
     feed.insert("b")
-    client.connection.execute(
-        "update pgq.tick set tick_time = now() - interval '1 hour' where tick_id <= 2"
-    )
-    moment = datetime.now(timezone.utc) - timedelta(minutes=30)
-    assert start(startingTimestamp=moment.isoformat()).begin().datas() == ["b"]
+    assert start(**options).begin().datas() == wanted
+    assert feed.standing()[0] == begin
 
 
 def test_spark_asks_twice_where_to_begin_and_gets_one_answer(feed, start):

@@ -16,7 +16,10 @@ from tests.spark.feed import CONSUMER, Feed, crashed
 from tests.support.sqlstates import refused
 
 
-def test_a_deleted_checkpoint_is_noticed(feed, start):
+@pytest.mark.parametrize(("tick", "left"), [(1, ["a"]), (2, [])])
+def test_a_deleted_checkpoint_is_noticed_and_what_was_processed_may_be_skipped(
+    feed, start, tick, left
+):
     stream = start().begin()
     feed.insert("a")
     stream.run()
@@ -25,16 +28,7 @@ def test_a_deleted_checkpoint_is_noticed(feed, start):
         start().begin()
     assert 'startingOffsets={"tick": 1}' in str(caught.value)
     assert 'startingOffsets={"tick": 2}' in str(caught.value)
-    assert start(startingOffsets='{"tick": 1}').begin().datas() == ["a"]
-
-
-def test_what_was_processed_may_be_skipped_then(feed, start):
-    stream = start().begin()
-    feed.insert("a")
-    stream.run()
-    stream.close()
-    assert start(startingOffsets='{"tick": 2}').begin().datas() == []
-    assert feed.standing() == (2, [])
+    assert start(startingOffsets=f'{{"tick": {tick}}}').begin().datas() == left
 
 
 def test_an_open_batch_is_somebody_elses(feed, client, start):
@@ -84,26 +78,17 @@ def test_an_unregistered_consumer_goes_on_if_nothing_is_lost(feed, client, start
     assert "registered it again at tick 1" in caplog.text
 
 
-@pytest.fixture
-def expired(feed, client, start):
-    """An offset whose events rotation took."""
-    offset = crashed(start().begin())
+def test_an_expired_checkpoint_is_an_error_unless_loss_is_no_failure(feed, client, start, caplog):
+    expired = crashed(start().begin())
     client.unregister_consumer(feed.queue, CONSUMER)
     feed.insert("a")
     feed.rotate()
     feed.insert("b")
-    return offset
-
-
-def test_an_expired_checkpoint_is_an_error_that_names_what_is_left(feed, start, expired):
     with pytest.raises(RangeExpired) as caught:
         start().resume(expired).run()
     assert (caught.value.first_tick or 0) > 1
     assert f"ticks {caught.value.first_tick} to {caught.value.last_tick}" in str(caught.value)
     assert "failOnDataLoss" in str(caught.value)
-
-
-def test_it_starts_at_the_earliest_where_loss_is_no_failure(feed, start, expired, caplog):
     stream = start(failOnDataLoss="false").resume(expired)
     assert stream.datas() == ["b"]
     assert "as failOnDataLoss is false" in caplog.text
@@ -111,19 +96,13 @@ def test_it_starts_at_the_earliest_where_loss_is_no_failure(feed, start, expired
     assert stream.datas() == ["c"]
 
 
-def test_a_tick_in_the_future_names_the_last(feed, start):
+def test_a_start_in_the_future_or_thinned_out_is_refused_with_what_there_is(feed, client, start):
     with refused("PQ005") as caught:
         start(startingOffsets='{"tick": 99}').begin()
     assert "startingOffsets: tick 99 is in the future" in str(caught.value)
     assert "name one from 1 to 1" in str(caught.value)
-
-
-def test_a_moment_in_the_future_is_refused(feed, start):
     with pytest.raises(InvalidArgument, match=r"startingTimestamp: .* is in the future"):
         start(startingTimestamp="2999-01-01T00:00:00Z").begin()
-
-
-def test_a_tick_that_was_thinned_out_names_its_neighbours(feed, client, start):
     for _ in range(4):
         feed.tick()
     client.connection.execute("delete from pgq.tick where tick_id = 3")
@@ -131,8 +110,7 @@ def test_a_tick_that_was_thinned_out_names_its_neighbours(feed, client, start):
         start(startingTick="3").begin()
 
 
-@pytest.mark.parametrize("running", [False, True])
-@pytest.mark.parametrize("ticks_since", [0, 1, 4])
+@pytest.mark.parametrize(("ticks_since", "running"), [(0, True), (1, True), (1, False), (4, False)])
 def test_ticks_that_the_server_lost_end_the_query(feed, start, running, ticks_since):
     """A standby that lagged took over: it has no tick 3, or gave that number to another tick."""
     stream = start().begin()
@@ -167,19 +145,6 @@ def test_a_micro_batch_whose_ticks_the_server_lost_is_not_read(feed, start, call
         else:
             stream.reader.commit(wrong)
     assert feed.standing()[0] == 1
-
-
-def test_an_unknown_queue_is_an_error_at_load(feed):
-    with pytest.raises(QueueNotFound) as caught:
-        feed.source(queue="nope").schema()
-    assert "no queue 'nope' in this database: create it with" in str(caught.value)
-
-
-def test_a_queue_that_is_dropped_under_a_query_ends_it(feed, client, start):
-    stream = start().begin()
-    client.drop_queue(feed.queue, force=True)
-    with pytest.raises(QueueNotFound, match="no queue 'orders' in this database: create it with"):
-        stream.run()
 
 
 def test_a_consumer_unregistered_under_a_query_is_named_and_a_restart_goes_on(feed, client, start):
