@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.support.processes import PythonProcess
@@ -23,6 +24,13 @@ main()
 """
 
 
+def schemas(dsn: str) -> set[str]:
+    """Return the engine's and the demo's schemas that are there."""
+    query = "select nspname from pg_namespace where nspname ~ '^pgq'"
+    with psycopg.connect(dsn) as connection:
+        return {row[0] for row in connection.execute(query)}
+
+
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A folder for temporary files that the server's user can reach: pytest's own is private."""
@@ -35,15 +43,13 @@ def place() -> Iterator[Path]:
 def demo(spawn: Spawn, place: Path) -> Callable[..., PythonProcess]:
     """Start a short, small demo whose temporary files are in `place`; by default without Spark."""
 
-    def start(
-        *options: str, spark: bool = False, program: Sequence[str] = ("-c", SMALL)
-    ) -> PythonProcess:
+    def start(*options: str, spark: bool = False) -> PythonProcess:
         # The application's own database is not for a demo, unless --dsn says so.
         env = {"TMPDIR": str(place), "PGQPY_DSN": "host=/nowhere"}
         if "--dsn" not in options:
             env |= {"PGHOSTADDR": "192.0.2.1", "PGPORT": "1", "PGSERVICE": "nowhere"}
         if not spark:
             env["JAVA_HOME"] = "/nowhere"
-        return spawn(*program, "demo", *SHORT, *options, env=env)
+        return spawn("-c", SMALL, "demo", *SHORT, *options, env=env)
 
     return start

