@@ -94,6 +94,7 @@ def test_every_example_is_run() -> None:
     assert BY_THE_PAGE | HERE == EXAMPLES
 
 
+@pytest.mark.slow
 def test_spark_happens_as_the_page_says(shell: SparkShell) -> None:
     shell.run(Block(PAGE, 0, "console", "", BEFORE_SPARK))
     for block in blocks(PAGE):

@@ -5,7 +5,8 @@ not end by itself: it is interrupted once it has printed that, as a reader does 
 consumer that runs has no pending events then. Log lines may come in between.
 
 A command of pgqpy that looks or changes something, and ends, runs in this process, and so do
-programs: they need not start Python. Commands of the README are run as by its reader.
+programs: they need not start Python. One that goes on is forked from a process that has imported
+pgqpy. Commands of the README are run as by its reader.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from click.testing import CliRunner
 from pgqpy.cli.app import app
 from pgqpy.embedded import wheel_programs
 from tests.docs.markdown import shape
+from tests.support.fork_server import ForkedProcess
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -43,7 +45,8 @@ INTERRUPTED = "^C"
 README = "README.md"
 ONCE = ("settings.configure", "set_tracer_provider", "create_engine")  # for a whole process
 PROGRAM = re.compile(r"python (\w+\.py)")
-# Not the commands `run`, which import modules of the folder, and nothing that a shell would expand.
+PLAIN = re.compile(r"pgqpy [^|<>&;$`*~()]*")  # nothing that a shell would expand
+# Not the commands `run`, which import modules of the folder.
 AT_ONCE = re.compile(
     r"pgqpy (archive|consumer|cron|doctor|event|queue|schema) (?!run\b)[^|<>&;$`*~()]*"
 )
@@ -77,6 +80,7 @@ class Shell:
         programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         mine = {"PATH": programs, "PGQPY_DSN": dsn, "PYTHONUNBUFFERED": "1"}
         self._environment = {**os.environ, **mine}
+        self._forks = True  # unless the page is the README
 
     def __enter__(self) -> Self:
         """Return the shell."""
@@ -88,6 +92,7 @@ class Shell:
 
     def run(self, block: Block) -> None:
         """Run a block's commands in order; AssertionError if one fails or prints something else."""
+        self._forks = block.document != README
         for step in steps(block):
             where = f"{block.document}:{block.line}: $ {step.command}"
             if step.command.endswith("&"):
@@ -179,11 +184,16 @@ class Shell:
 
     def _start(self, command: str, *, reads: bool = False) -> tuple[subprocess.Popen[bytes], Path]:
         output = Path(self._stack.enter_context(tempfile.TemporaryDirectory())) / "output"
+        kind: type[subprocess.Popen[bytes]] = subprocess.Popen
+        words, environment = ["/bin/sh", "-c", f"exec {command}"], dict(self._environment)
+        if self._forks and PLAIN.fullmatch(command):
+            kind, words = ForkedProcess, [sys.executable, "-u", "-m", *shlex.split(command)]
+            del environment["PYTHONUNBUFFERED"]  # -u says it
         with output.open("wb") as file:
-            process = subprocess.Popen(
-                ["/bin/sh", "-c", f"exec {command}"],
+            process = kind(
+                words,
                 cwd=self._folder,
-                env=self._environment,
+                env=environment,
                 stdin=subprocess.PIPE if reads else subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
