@@ -60,6 +60,7 @@ Caused by: java.io.FileNotFoundException: /dev/null/lake (Not a directory)
 def test_an_interval_is_written_as_spark_writes_it(text: str, spark: str) -> None:
     assert spark_interval(text) == spark
     assert PipelineOptions(queue="orders", every=text).trigger() == {"processingTime": spark}
+    assert PipelineOptions(queue="orders", available_now=True).trigger() == {"availableNow": True}
 
 
 @pytest.mark.parametrize("text", ["", "10", "s", "-1s", "10 seconds ago", "1.5s"])
@@ -75,10 +76,6 @@ def test_notes_and_bad_records_lie_beside_the_data_unless_told_otherwise() -> No
     told = PipelineOptions(queue="orders", to="lake", checkpoint="notes", bad_to="bad")
     assert (told.checkpoint_path, told.bad_path) == ("notes", "bad")
     assert PipelineOptions(queue="orders", format="console").checkpoint_path is None
-
-
-def test_once_takes_what_is_available() -> None:
-    assert PipelineOptions(queue="orders", available_now=True).trigger() == {"availableNow": True}
 
 
 def test_only_given_options_reach_the_source() -> None:
@@ -99,31 +96,23 @@ def test_only_given_options_reach_the_source() -> None:
     }
 
 
-def test_a_lost_connection_is_known_by_its_class() -> None:
-    cause = find_cause(DRIVER)
-    assert cause.name == "psycopg.errors.AdminShutdown"
-    assert cause.message == "terminating connection due to administrator command"
-    assert cause.is_connection_loss
+LOST = "terminating connection due to administrator command"
+NO_FOLDER = "FileNotFoundException: /dev/null/lake (Not a directory)"
 
 
-def test_of_chained_errors_the_last_counts_and_keeps_its_class() -> None:
-    cause = find_cause(CHAINED)
-    assert not cause.is_connection_loss
-    error = cause.error()
-    assert type(error) is QueueNotFound
-    assert str(error) == 'queue "orders" does not exist'
-
-
-def test_an_error_of_java_is_told_by_its_last_cause() -> None:
-    cause = find_cause(JAVA)
-    assert not cause.is_connection_loss
-    error = cause.error()
-    assert type(error) is PipelineFailed
-    assert str(error) == "FileNotFoundException: /dev/null/lake (Not a directory)"
-
-
-def test_any_other_text_is_told_by_its_first_line() -> None:
-    assert str(find_cause("something\nelse").error()) == "something"
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        (DRIVER, PipelineFailed, f"AdminShutdown: {LOST}"),
+        (CHAINED, QueueNotFound, 'queue "orders" does not exist'),  # the last one counts
+        (JAVA, PipelineFailed, NO_FOLDER),  # the last cause
+        ("something\nelse", PipelineFailed, "something"),
+    ],
+)
+def test_an_error_is_told_by_its_cause(text: str, kind: type[Exception], message: str) -> None:
+    cause = find_cause(text)
+    assert cause.is_connection_loss == (text == DRIVER)
+    assert (type(cause.error()), str(cause.error())) == (kind, message)
 
 
 @pytest.mark.parametrize("kind", [psycopg.OperationalError, ConnectionResetError, ConsumerRunning])
