@@ -102,7 +102,7 @@ def test_times_that_python_lacks_are_kept_as_near_as_can_be(
     assert shop.archived(ArchiveSelection(since=datetime.now(timezone.utc))) == selected
 
 
-def test_files_of_a_range_are_those_that_hold_some_of_its_events(shop: Shop) -> None:
+def test_files_are_found_by_the_range_and_the_name_of_their_queue(shop: Shop) -> None:
     for data in "abcd":
         shop.insert(data)
     shop.run(max_events=1)
@@ -110,11 +110,6 @@ def test_files_of_a_range_are_those_that_hold_some_of_its_events(shop: Shop) -> 
     assert choose_files(shop.files, tick_times[1], tick_times[3]) == shop.files[1:3]
     assert choose_files(shop.files, tick_times[1]) == shop.files[1:]
     assert choose_files(shop.files, None, tick_times[1]) == shop.files[:1]
-
-
-def test_an_archive_is_found_by_the_name_of_its_queue(shop: Shop) -> None:
-    shop.insert("a")
-    shop.run()
     assert find_archive(shop.store, "orders").files == shop.files
     assert [each.identity.queue for each in list_archives(shop.store)] == ["orders"]
     with pytest.raises(ArchiveMismatch, match="no archive of queue 'other'"):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from tests.support.processes import PythonProcess
 
+SESSIONS = "select count(*) from pg_stat_activity where datname = current_database()"
 ERASE = "\x1b[2K"  # a line of the panel
 TIMEOUT = 250  # seconds
 URL = re.compile(r"demo: the dashboard: (http://127\.0\.0\.1:\d+/)\s")
@@ -73,11 +74,22 @@ def test_in_a_pipe_it_shows_the_demo_while_it_runs_and_ends_with_it(
     assert "in parquet" not in output
 
 
-def test_on_a_terminal_it_stays_until_ctrl_c(place: Path) -> None:
+def test_on_a_terminal_it_stays_until_ctrl_c_and_only_what_is_a_demos_goes(
+    demo: Any, place: Path, dsn: str, client: Any
+) -> None:
+    client.create_queue("orders")
+    killed = demo("--dsn", dsn)
+    killed.wait_for_output("worker started")
+    children = psutil.Process(killed.pid).children(recursive=True)
+    killed.kill()
+    eventually(lambda: not any(child.is_running() for child in children))
+    assert schemas(dsn) == {"pgq", "pgq_coop", "pgqpy_demo"}
+    left = list(place.iterdir())
+    eventually(lambda: client.connection.execute(SESSIONS).fetchone() == (1,))
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TMPDIR": str(place), "JAVA_HOME": "/nowhere", "TERM": "xterm"}
     with subprocess.Popen(
-        [sys.executable, "-c", SMALL, "demo", *SHORT, "--dashboard"],
+        [sys.executable, "-c", SMALL, "demo", *SHORT, "--dashboard", "--dsn", dsn],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -103,7 +115,9 @@ def test_on_a_terminal_it_stays_until_ctrl_c(place: Path) -> None:
     assert shown.count("verdict: passed") == 1
     assert ERASE not in shown.partition("verdict: passed")[2]
     eventually(lambda: not any(child.is_running() for child in children))
-    assert list(place.iterdir()) == []
+    assert list(place.iterdir()) == left
+    assert schemas(dsn) == {"pgq", "pgq_coop"}
+    assert [info.queue_name for info in client.get_queue_info()] == ["orders"]
 
 
 def test_without_the_extra_it_says_what_to_install(spawn: Callable[..., PythonProcess]) -> None:

@@ -7,7 +7,6 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import psutil
-import psycopg
 import pytest
 
 from tests.demo.conftest import schemas
@@ -72,30 +71,6 @@ def test_a_signal_at_any_moment_stops_and_removes_everything(
     assert list(place.iterdir()) == []
     assert schemas(empty_dsn) == set()
     eventually(lambda: not any(child.is_running() for child in children))
-
-
-def test_on_a_server_with_the_schema_only_what_is_a_demos_goes_also_if_one_was_killed(
-    demo: Any, dsn: str, client: Any
-) -> None:
-    client.create_queue("orders")
-    first = demo("--dsn", dsn)
-    first.wait_for_output("worker started")
-    children = psutil.Process(first.pid).children(recursive=True)
-    first.kill()
-    eventually(lambda: not any(child.is_running() for child in children))
-    assert schemas(dsn) == {"pgq", "pgq_coop", "pgqpy_demo"}
-
-    def free() -> bool:
-        with psycopg.connect(dsn) as connection:
-            query = "select count(*) from pg_stat_activity where datname = current_database()"
-            return connection.execute(query).fetchone() == (2,)  # the client's, and this one
-
-    eventually(free)
-    second = demo("--dsn", dsn)
-    assert second.wait(TIMEOUT) == 0, second.output()
-    assert PASSED in second.output()
-    assert schemas(dsn) == {"pgq", "pgq_coop"}
-    assert [info.queue_name for info in client.get_queue_info()] == ["orders"]
 
 
 def test_a_schema_of_that_name_that_is_not_the_demos_is_left_alone(

@@ -11,7 +11,6 @@ import struct
 import sys
 import threading
 from contextlib import closing, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
@@ -22,7 +21,7 @@ import pytest
 
 import pgqpy
 from pgqpy.install import install
-from tests.spark.feed import Feed, as_uri
+from tests.spark.feed import as_uri
 from tests.spark.harness_cluster import SessionProcess
 from tests.support.waiting import eventually
 
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 PGQPY = str(Path(sys.executable).with_name("pgqpy"))
 COMMAND = (PGQPY, "pipeline", "run", "--queue", "orders")
 OPTIONS = ("--schema", "n INT", "--starting-offsets", "earliest", "--master", "local[2]")
-KILLS = 1
 BAD_EVERY = 10  # events
 RPC_REQUEST = 3  # a kind of Spark's messages between its processes
 CONFIGURED = {
@@ -67,12 +65,6 @@ class Lake:
         command = (*COMMAND, *OPTIONS, "--to", str(self.folder), *options)
         return SessionProcess(*command, env=self._environment, cwd=self._cwd)
 
-    def fill(self) -> str:
-        """Let it write what is there, and return what it said."""
-        with closing(self.start("--once")) as process:
-            assert process.wait() == 0, process.output()
-            return process.output()
-
     def good(self) -> list[int]:
         """Return the numbers of the good records."""
         return sorted(self._read("n"))
@@ -84,11 +76,6 @@ class Lake:
     def _read(self, column: str, folder: str = "") -> list[Any]:
         lake = ds.dataset(self.folder / folder, format="parquet", partitioning="hive")
         return list(lake.to_table([column]).column(column).to_pylist())
-
-
-@pytest.fixture
-def lake(dsn: str, tmp_path: Path) -> Lake:
-    return Lake(tmp_path, dsn)
 
 
 def listening(process: SessionProcess) -> list[Any]:
@@ -113,19 +100,20 @@ def is_refused(address: Any) -> bool:
 
 
 @pytest.mark.slow
-def test_it_waits_for_a_server_that_crashed_stops_in_order_and_shows_no_password(
+def test_sigkill_and_a_crash_of_the_server_lose_and_double_nothing_and_no_password_is_shown(
     own_server: EmbeddedServer, tmp_path: Path
 ) -> None:
     dsn = as_uri(own_server.dsn(), "open sesame")
     secret = dsn.partition("@")[0].rpartition(":")[2]
     logs, port = tmp_path / "logs", free_port()
     logs.mkdir()
-    lake = Lake(tmp_path, dsn, submit={**CONFIGURED, **told(logs, port)})
     with pgqpy.connect(own_server.dsn()) as client:
         install(client.connection)
-        Feed(client, dsn).insert(*data(range(1, 4)))
+        client.create_queue("orders")
+    numbers = kill_at_random(Lake(tmp_path, dsn), own_server.dsn())
+    lake = Lake(tmp_path, dsn, submit={**CONFIGURED, **told(logs, port)})
     with closing(lake.start("--every", "200ms")) as process:
-        process.wait_for_output("events 3 ")
+        process.wait_for_output(f"tick {last_tick(own_server)} ")
         shown, pages = arguments(process), web_pages(port)
         ports = listening(process)
         eventually(lambda: any(map(is_refused, ports)))
@@ -133,18 +121,19 @@ def test_it_waits_for_a_server_that_crashed_stops_in_order_and_shows_no_password
         process.wait_for_output("connection lost")
         own_server.start()
         with pgqpy.connect(own_server.dsn()) as client:
-            client.insert_events("orders", [("test", each) for each in data((4, 5))])
+            numbers.append(len(numbers) + 1)
+            client.insert_event("orders", "test", text_of(numbers[-1]))
             client.tick_queue("orders")
-        process.wait_for_output("events 2 ")
+        process.wait_for_output(f"tick {last_tick(own_server)} ")
         process.popen.send_signal(signal.SIGTERM)
         assert process.wait() == 0, process.output()
         output = process.output()
-    assert {each.ip.removeprefix("::ffff:") for each in ports} == {"127.0.0.1"}
-    assert "5 events, 0 of them bad" in output
-    assert lake.good() == [1, 2, 3, 4, 5]
+    assert lake.good() == [n for n in numbers if is_good(n)]
+    assert lake.bad() == sorted(text_of(n) for n in numbers if not is_good(n))
     with pgqpy.connect(own_server.dsn()) as client:
         (info,) = client.get_consumer_info("orders", "pipeline")
     assert info.pending_events == 0
+    assert {each.ip.removeprefix("::ffff:") for each in ports} == {"127.0.0.1"}
     assert any("SparkSubmit" in line for line in shown)
     assert [line for line in shown if secret in line] == []
     assert "laces" not in pages
@@ -156,22 +145,23 @@ def test_it_waits_for_a_server_that_crashed_stops_in_order_and_shows_no_password
         assert secret not in text
 
 
-@pytest.mark.slow
-def test_sigkill_at_any_moment_loses_and_doubles_nothing(lake: Lake, feed: Feed, dsn: str) -> None:
+def kill_at_random(lake: Lake, dsn: str) -> list[int]:
+    """Kill the pipeline at any moment under load; return the numbers of the events."""
     seed = secrets.randbits(32)
     print(f"seed: {seed}")  # noqa: T201  # shown where the test fails
     choose = random.Random(seed)
-    with produced(dsn) as numbers:
-        for _ in range(KILLS):
-            with closing(lake.start("--every", "0s")) as process:
-                process.wait_for_output("events [1-9]", times=choose.randint(1, 3))
-                wanted = len(numbers) + choose.randint(0, 100)
-                eventually(partial(reached, numbers, wanted))
-                process.kill()
-    feed.tick()
-    lake.fill()
-    assert lake.good() == [n for n in numbers if n % BAD_EVERY]
-    assert lake.bad() == sorted(broken(n) for n in numbers if n % BAD_EVERY == 0)
+    with produced(dsn) as numbers, closing(lake.start("--every", "0s")) as process:
+        process.wait_for_output("events [1-9]", times=choose.randint(1, 3))
+        wanted = len(numbers) + choose.randint(0, 100)
+        eventually(lambda: len(numbers) >= wanted)
+        process.kill()
+    return numbers
+
+
+def last_tick(server: EmbeddedServer) -> int | None:
+    with pgqpy.connect(server.dsn()) as client:
+        (info,) = client.get_queue_info("orders")
+    return info.last_tick_id
 
 
 def told(logs: Path, port: int) -> dict[str, str]:
@@ -211,16 +201,12 @@ def web_pages(port: int) -> str:
     return "\n".join(texts)
 
 
-def data(numbers: Any) -> list[str]:
-    return [json.dumps({"n": n}) for n in numbers]
+def is_good(number: int) -> bool:
+    return number % BAD_EVERY > 0
 
 
-def reached(numbers: list[int], wanted: int) -> bool:
-    return len(numbers) >= wanted
-
-
-def broken(number: int) -> str:
-    return f"{number} is no object"
+def text_of(number: int) -> str:
+    return json.dumps({"n": number}) if is_good(number) else f"{number} is no object"
 
 
 @contextmanager
@@ -233,8 +219,7 @@ def produced(dsn: str) -> Iterator[list[int]]:
         with pgqpy.connect(dsn) as client:
             while not stop.wait(0.01):
                 n = len(numbers) + 1
-                text = data([n])[0] if n % BAD_EVERY else broken(n)
-                client.insert_event("orders", "test", text)
+                client.insert_event("orders", "test", text_of(n))
                 client.tick_queue("orders")
                 numbers.append(n)
 
