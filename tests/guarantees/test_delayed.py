@@ -189,6 +189,14 @@ def test_limit_of_a_move_holds_with_outdated_statistics(db: Database) -> None:
     assert [db.main.one(MOVE) for _ in range(3)] == [2000, 1000, 0]
 
 
+def test_event_inserted_after_the_clock_was_stepped_back_comes(db: Database) -> None:
+    db.queue()
+    move(db.main)
+    db.main.one(AN_HOUR_LATER)
+    delay_until_due(db.main, "a")
+    assert come(db) == ["a"]
+
+
 def test_moved_events_count_in_estimates(db: Database) -> None:
     db.queue()
     delay_until_due(db.main, *map(str, range(100)))

@@ -111,6 +111,16 @@ def test_dump_that_has_locked_the_mark_puts_a_rotation_off_and_is_named(db: Data
     assert db.main.rotate() == 0
 
 
+def test_rotation_gives_way_to_a_session_that_has_its_table(db: Database) -> None:
+    db.queue()
+    other = db.open()
+    other.begin()
+    other.run("lock table pgq.event_1_1 in access exclusive mode")
+    assert db.main.rotate() == 0
+    other.rollback()
+    assert db.main.rotate() == 1
+
+
 def test_upgrade_that_has_locked_the_mark_puts_a_rotation_off(db: Database) -> None:
     late_dump(db)[0].rollback()
     rotate_twice(db)

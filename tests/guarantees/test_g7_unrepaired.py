@@ -157,6 +157,19 @@ def test_rotation_truncates_nothing_of_a_restored_queue(db: Database, restore: A
     _expect_each_once_after_the_repair(db)
 
 
+def test_retried_events_of_a_restored_queue_wait_for_the_repair(db: Database) -> None:
+    _story(db)
+    batch = db.main.next("behind")
+    assert db.main.one("select pgq.batch_retry(%s, 0)", batch) == 2
+    assert db.main.finish(batch) == 1
+    reach(db)
+    assert db.main.one("select pgq.maint_retry_events()") == 0
+    db.main.one(REPAIR)
+    assert db.main.one("select pgq.maint_retry_events()") == 2
+    db.main.tick()
+    assert sorted(db.main.drain("behind")) == ["a", "b", "since"]
+
+
 def test_consumer_that_registers_before_the_repair_changes_no_tick(db: Database) -> None:
     _story(db)
     older = db.main.one("select txid_current()")

@@ -8,8 +8,7 @@
 -- log was trimmed meanwhile, move_position raises. Then the row is deleted, which costs a dead row.
 --
 -- No batch of a detached consumer is open: its events may be truncated, so a session that reads
--- them late finds none, and would finish them unseen. Nor has a removed registration an open batch,
--- though its last position may be there still.
+-- them late finds none, and would finish them unseen.
 -- Parameters: x_moves: the caller moves the position itself, which fails if it is not the newest.
 -- Returns: the position; all null when the batch is not open.
 -- Raises: 40001 in REPEATABLE READ, another session moved the position, or as check_snapshot.
@@ -19,16 +18,15 @@ create or replace function pgq.lock_batch(x_batch_id bigint, x_moves boolean)
 returns pgq.position language plpgsql as $$
 declare
     p pgq.position;
-    v_sub int;
     v_detached timestamptz;
 begin
-    select sub_id, sub_detached into v_sub, v_detached from pgq.registration
+    select sub_detached into v_detached from pgq.registration
       where sub_id = (select pos_sub from pgq.position where pos_batch = x_batch_id limit 1)
         for no key update;
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.check_snapshot();
     end if;
-    if v_sub is null or v_detached is not null then
+    if v_detached is not null then
         return null;
     end if;
     select * into p
