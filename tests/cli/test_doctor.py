@@ -92,12 +92,6 @@ def test_a_name_makes_no_line_of_its_own_in_a_pipe(run: Run, connect: Connect, d
     assert "\x1b" not in said
 
 
-def test_synchronous_commit_off(run: Run) -> None:
-    result = run("doctor", env={"PGOPTIONS": "-c synchronous_commit=off"})
-    assert result.exit_code == 0
-    assert "synchronous_commit is off" in result.stdout
-
-
 @pytest.mark.parametrize("seconds", ["nan", "-1", "0", "inf", "1e12", "soon"])
 def test_an_invalid_age_is_wrong_usage(run: Run, seconds: str) -> None:
     result = run("doctor", "--long-transaction", seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,11 +11,30 @@ import pgqpy
 from tests.client.either import Either
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     import psycopg
 
     from pgqpy import Batch
+
+
+SESSIONS = """
+    select pid from pg_stat_activity
+     where datname = current_database() and query ilike 'listen %' order by pid
+"""
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    """Threads for calls that wait."""
+    with ThreadPoolExecutor(8) as pool:
+        yield pool
+
+
+@pytest.fixture
+def sessions(connection: psycopg.Connection[Any]) -> Callable[[], list[int]]:
+    """Return the process ids of the sessions that listen."""
+    return lambda: [pid for (pid,) in connection.execute(SESSIONS)]
 
 
 @pytest.fixture(params=["sync", "async"])

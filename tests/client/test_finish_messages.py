@@ -28,12 +28,6 @@ LOCK = """
 OPEN = "select coalesce(sum(cardinality(pos_ids)), 0) from pgq.current_position"
 
 
-@pytest.fixture
-def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(8) as pool:
-        yield pool
-
-
 @contextmanager
 def locked(connection: psycopg.Connection[Any], message: Any) -> Iterator[None]:
     """Hold the lease of a message, so that a call that finishes it has to wait."""

@@ -17,17 +17,11 @@ from pgqpy.client import listening
 from tests.support.waiting import eventually, eventually_async
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 
 class Name(str, Enum):
     ORDERS = "orders"
-
-
-SESSIONS = """
-    select pid from pg_stat_activity
-     where datname = current_database() and query ilike 'listen %' order by pid
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -35,18 +29,6 @@ def woken_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let receivers that wait look only when they are woken."""
     for kind in ("_sync", "_async"):
         monkeypatch.setattr(f"pgqpy.client.{kind}.messages.POLL_INTERVAL", 3600)
-
-
-@pytest.fixture
-def sessions(connection: psycopg.Connection[Any]) -> Callable[[], list[int]]:
-    """Return the process ids of the sessions that listen."""
-    return lambda: [pid for (pid,) in connection.execute(SESSIONS)]
-
-
-@pytest.fixture
-def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(8) as pool:
-        yield pool
 
 
 def waits() -> int:

@@ -7,11 +7,8 @@ import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import psycopg
-import pytest
-
 import pgqpy
-from tests.client.test_listening import SESSIONS, fill
+from tests.client.test_listening import fill
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -84,12 +81,6 @@ while listener._waits:
 print("then listens" if listener._thread.is_alive() else "then has died")
 """
 )
-
-
-@pytest.fixture
-def sessions(connection: psycopg.Connection[Any]) -> Callable[[], list[int]]:
-    """Return the process ids of the sessions that listen."""
-    return lambda: [pid for (pid,) in connection.execute(SESSIONS)]
 
 
 def test_process_that_ends_while_a_thread_waits_says_nothing(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pgqpy.consumers import AsyncConsumer, Consumer, crash
+from pgqpy.consumers import Consumer, crash
 from tests.consumers.harness import CONSUMER, END, QUEUE, in_transactions, private
 from tests.consumers.workers import taken
 from tests.support.waiting import eventually
@@ -209,7 +209,9 @@ def test_no_event_begins_without_its_session(queue, make, connection, settings):
 
 
 @pytest.mark.parametrize("settings", [*KINDS[:3], *KINDS[4:]], ids=str)
-def test_process_batch_reads_no_event_without_its_session(queue, dsn, make, connection, settings):
+def test_process_batch_reads_no_event_without_its_session(
+    queue, dsn, make_sync, connection, settings
+):
     cut = Cut(connection)
 
     class InThread(Consumer):
@@ -217,16 +219,10 @@ def test_process_batch_reads_no_event_without_its_session(queue, dsn, make, conn
             for event in batch:
                 cut.handle(self, event)
 
-    class InTask(AsyncConsumer):
-        async def process_batch(self, batch, *_connection):
-            async for event in batch:
-                cut.handle(self, event)
-
     queue.insert(*"abcd")
-    kind = InTask if make.asynchronous else InThread
-    kind = in_transactions(kind, settings.get("transactional", False))
+    kind = in_transactions(InThread, settings.get("transactional", False))
     settings = {key: value for key, value in settings.items() if key != "transactional"}
-    make.run(type("Cut", (kind,), {"queue": QUEUE, "name": CONSUMER, **settings})(dsn))
+    make_sync.run(type("Cut", (kind,), {"queue": QUEUE, "name": CONSUMER, **settings})(dsn))
     queue.wait_until_finished()
     assert cut.handled == list("aabcd")
 

@@ -97,7 +97,9 @@ def test_worker_that_makes_its_parts_larger_keeps_its_batch(queue, make, connect
 
 
 @pytest.mark.parametrize("part_size", [3, 10])
-def test_failures_of_process_batch_are_delivered_again_too(queue, make, connect, log, part_size):
+def test_failures_of_process_batch_are_delivered_again_too(
+    queue, make_sync, connect, log, part_size
+):
     failover = Failover(connect, ())
 
     def handle(batch, event):
@@ -114,14 +116,7 @@ def test_failures_of_process_batch_are_delivered_again_too(queue, make, connect,
         for event in batch:
             handle(batch, event)
 
-    async def process_batch_async(_self, batch):
-        async for event in batch:
-            handle(batch, event)
-
-    make.start(
-        process_batch=process_batch_async if make.asynchronous else process_batch,
-        **SHARED | {"part_size": part_size},
-    )
+    make_sync.start(process_batch=process_batch, **SHARED | {"part_size": part_size})
     insert(queue)
     eventually(lambda: failover.over)
     queue.wait_until_finished()

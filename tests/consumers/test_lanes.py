@@ -7,7 +7,7 @@ import pytest
 from pgqpy import calls
 from pgqpy.consumers import crash
 from pgqpy.errors import ConsumerNotFound
-from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE
 from tests.consumers.lanes import KEYS, LANES, in_order, insert, lanes, works
 from tests.consumers.play import Play
 from tests.consumers.workers import taken
@@ -65,11 +65,11 @@ def test_runs_have_lanes_at_the_same_time(
     eventually(lambda: sorted(effects()) == sorted(datas))
 
 
-def test_handlers_side_by_side_have_events_of_different_keys(queue, dsn):
-    play, maker = Play(), Maker(dsn, asynchronous=False)
+def test_handlers_side_by_side_have_events_of_different_keys(queue, make_sync):
+    play = Play()
     play.hold("a:0001", "b:0001")
     for _ in range(2):
-        maker.start(play.handle, **LANES | {"lanes": 1}, concurrency=4)
+        make_sync.start(play.handle, **LANES | {"lanes": 1}, concurrency=4)
     insert(queue, [1, 2], ["a", "b"])
     try:
         play.wait_for("a:0001", "b:0001")
@@ -80,7 +80,6 @@ def test_handlers_side_by_side_have_events_of_different_keys(queue, dsn):
         queue.wait_until_finished()
     finally:
         play.release(*play.held)
-        maker.close()
     assert in_order(play.begun)
     assert len(play.begun) == 6
 
@@ -105,16 +104,13 @@ def test_lanes_have_only_events_that_the_consumer_takes(queue, make):
     assert seen == ["a.x"] * 10
 
 
-def test_process_batch_gets_batches_of_lanes(queue, make, connection):
+def test_process_batch_gets_batches_of_lanes(queue, make_sync, connection):
     seen = []
 
     def read(consumer, batch):
         seen.append((batch.info.consumer, [event.extra1 for event in batch]))
 
-    async def read_async(consumer, batch):
-        seen.append((batch.info.consumer, [event.extra1 async for event in batch]))
-
-    make.start(process_batch=read_async if make.asynchronous else read, **LANES)
+    make_sync.start(process_batch=read, **LANES)
     insert(queue, [1])
     queue.wait_until_finished()
     assert sorted(key for _, keys in seen for key in keys) == sorted(KEYS)

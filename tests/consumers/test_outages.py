@@ -13,7 +13,7 @@ import pgqpy
 from pgqpy.consumers import Consumer
 from pgqpy.consumers.crash import RunEnd
 from pgqpy.errors import ConnectionFailed, ConsumerNotFound, SchemaMissing, SchemaRefused
-from tests.consumers.harness import CONSUMER, END, QUEUE, SESSIONS, Maker, Queue, installed, private
+from tests.consumers.harness import CONSUMER, END, QUEUE, SESSIONS, Maker, Queue, installed
 from tests.support.crash import kill_server
 from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
@@ -200,15 +200,6 @@ def test_a_consumer_unregistered_during_an_outage_does_not_begin_anew(
         running.join()
     assert client.get_consumer_info(QUEUE) == []
     assert "could not tell" not in log.text  # there is nothing to tell
-
-
-def test_what_the_dsn_says_goes_before_our_defaults(queue, make, log):
-    make.dsn += " connect_timeout=77 application_name=shop keepalives_idle=7"
-    running = make.start(lambda event: None)
-    eventually(lambda: "runs" in log.text)
-    given = private(running.consumer, "session").connection.info.get_parameters()
-    assert (given["connect_timeout"], given["keepalives_idle"]) == ("77", "7")
-    assert given["application_name"] == "shop"
 
 
 def test_stop_while_the_server_is_down_ends_run(own_server, asynchronous, log, monkeypatch):

@@ -184,26 +184,6 @@ def test_a_handler_that_calls_commit_or_rollback_ends_run(queue, make_sync, dsn,
     assert effects() == []
 
 
-def test_a_batch_larger_than_a_part_has_its_effects_once(queue, make, effects):
-    make.start(note, transactional=True, part_size=7)
-    queue.fill(50, size=3)
-    queue.wait_until_finished()
-    assert effects() == [f"{n:03}" for n in range(50)]
-
-
-def test_failures_in_a_large_batch_are_written_in_parts(queue, make, effects):
-    def handler(event):
-        yield NOTE, [event.data]
-        if int(event.data) % 2:
-            raise ValueError("odd")
-
-    make.start(handler, transactional=True, part_size=7)
-    queue.fill(50, size=3)
-    queue.wait_until_finished()
-    assert effects() == [f"{n:03}" for n in range(0, 50, 2)]
-    assert len(queue.retry_delays()) == 25
-
-
 def test_parts_that_grow_after_crashes_are_handled_once(queue, client, make, effects):
     """34 parts that went well make the parts larger, which moves the consumer's position."""
     numbers = [str(number) for number in range(40)]

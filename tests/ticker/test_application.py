@@ -11,12 +11,8 @@ import structlog
 from pgqpy.ticker import Ticker
 from pgqpy.ticker.settings import TickerSettings
 from tests.support.waiting import eventually
+from tests.ticker.test_daemon import SESSIONS
 from tests.ticker.test_mover import delivered
-
-SESSIONS = (
-    "select count(*) from pg_stat_activity"
-    " where application_name = 'pgqpy ticker' and datname = current_database()"
-)
 
 
 def test_ticker_in_an_application_leaves_no_session_behind(dsn, connection):

@@ -6,7 +6,7 @@ import structlog
 
 import pgqpy
 from pgqpy import calls, install
-from pgqpy.ticker import Ticker, loop
+from pgqpy.ticker import Ticker
 from pgqpy.ticker.settings import TickerSettings
 from tests.support.gates import shut_gate
 from tests.support.waiting import eventually
@@ -77,17 +77,6 @@ def test_database_without_schema_does_not_stop_the_other(start, dsn, empty_dsn, 
     assert "schema install" in refused["error"]
     assert daemon.healthz()[0] == 503
     assert_ticking(client)
-
-
-def test_schema_installed_later_is_found(start, empty_dsn, monkeypatch):
-    monkeypatch.setattr(loop, "REFUSED_PAUSE", 0.1)
-    daemon = start(empty_dsn)
-    daemon.wait_for("database refused")
-    with pgqpy.connect(empty_dsn) as client:
-        install.install(client.connection)
-        daemon.wait_for("active")
-        client.create_queue("orders")
-        assert_ticking(client)
 
 
 def test_newer_schema_is_refused(start, dsn, connection):
