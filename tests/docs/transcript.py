@@ -45,7 +45,7 @@ INTERRUPTED = "^C"
 README = "README.md"
 ONCE = ("settings.configure", "set_tracer_provider", "create_engine")  # for a whole process
 PROGRAM = re.compile(r"python (\w+\.py)")
-PLAIN = re.compile(r"pgqpy [^|<>&;$`*~()]*")  # nothing that a shell would expand
+PLAIN = re.compile(r"(?:pgqpy|python \w+\.py)(?: [^|<>&;$`*~()]*)?")  # no shell would expand it
 # Not the commands `run`, which import modules of the folder.
 AT_ONCE = re.compile(
     r"pgqpy (archive|consumer|cron|doctor|event|queue|schema) (?!run\b)[^|<>&;$`*~()]*"
@@ -187,7 +187,9 @@ class Shell:
         kind: type[subprocess.Popen[bytes]] = subprocess.Popen
         words, environment = ["/bin/sh", "-c", f"exec {command}"], dict(self._environment)
         if self._forks and PLAIN.fullmatch(command):
-            kind, words = ForkedProcess, [sys.executable, "-u", "-m", *shlex.split(command)]
+            how = ["-m"] if command.startswith("pgqpy") else []
+            called = shlex.split(command.removeprefix("python "))
+            kind, words = ForkedProcess, [sys.executable, "-u", *how, *called]
             del environment["PYTHONUNBUFFERED"]  # -u says it
         with output.open("wb") as file:
             process = kind(
