@@ -146,7 +146,7 @@ class Stream:
 
     def datas(self) -> list[str]:
         """Run one micro-batch and return its events' data, ordered."""
-        return sorted(row["ev_data"] for row in self.run())
+        return datas(self.run())
 
     def close(self) -> None:
         """Stop the query."""
@@ -178,3 +178,8 @@ def rows_of(reader: Any, partitions: Any) -> list[dict[str, Any]]:
 def read(reader: Any) -> list[dict[str, Any]]:
     """Plan a batch and read it."""
     return rows_of(reader, reader.partitions())
+
+
+def datas(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the events' data, ordered."""
+    return sorted(row["ev_data"] for row in rows)

@@ -10,11 +10,7 @@ from pyspark.sql.datasource import InputPartition
 
 from pgqpy.errors import InvalidArgument, QueueNotFound, RangeExpired, SchemaMissing
 from pgqpy.spark.data_source import PgqDataSource
-from tests.spark.feed import read
-
-
-def datas(rows):
-    return sorted(row["ev_data"] for row in rows)
+from tests.spark.feed import datas, read
 
 
 def hours_ago(hours):

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from pgqpy import calls
 from pgqpy.errors import QueueNotFound, RangeExpired
-from tests.spark.feed import read, rows_of
+from tests.spark.feed import datas, read, rows_of
 from tests.support.gates import wait_until_blocked
 from tests.support.hostile import lay_trap, trapped
 from tests.support.waiting import eventually
@@ -30,10 +30,6 @@ OLD = """
      where application_name like 'pgqpy spark%' and datname = current_database()
        and clock_timestamp() - xact_start > interval '300 ms'
 """
-
-
-def datas(rows):
-    return sorted(row["ev_data"] for row in rows)
 
 
 def test_a_queue_that_was_dropped_is_named(feed):

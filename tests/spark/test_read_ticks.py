@@ -6,7 +6,7 @@ import pytest
 
 from pgqpy import calls
 from pgqpy.errors import DatabaseRestored, NotFound
-from tests.spark.feed import read, rows_of
+from tests.spark.feed import datas, read, rows_of
 
 CHANGED = "is not the one that this task was planned with"
 OLD = "update pgq.tick set tick_time = '2026-01-01 00:00:00.5Z'"
@@ -21,10 +21,6 @@ def planned(feed):
     feed.client.connection.execute(OLD)
     reader = feed.batch(endingTick=3)
     return reader, reader.partitions()
-
-
-def datas(rows):
-    return sorted(row["ev_data"] for row in rows)
 
 
 def test_a_task_that_straddles_a_repair_is_an_error(feed, planned):

@@ -8,18 +8,17 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.support.waiting import eventually
 
 
-def test_micro_batches_are_whole_ticks_up_to_a_number_of_events(feed, start):
-    stream = start(maxEventsPerTrigger=5).begin()
+@pytest.mark.parametrize(
+    ("limit", "most", "taken"),
+    [("maxEventsPerTrigger", 5, [5, 4, 9, 1, 0]), ("maxTicksPerTrigger", 2, [5, 13, 1, 0, 0])],
+)
+def test_micro_batches_are_whole_ticks_up_to_a_number_of_events_or_ticks(
+    feed, start, limit, most, taken
+):
+    stream = start(**{limit: most}).begin()
     for count in (2, 3, 4, 9, 1):
         feed.insert(*map(str, range(count)))
-    assert [len(stream.run()) for _ in range(5)] == [5, 4, 9, 1, 0]
-
-
-def test_micro_batches_are_so_many_ticks_at_most(feed, start):
-    stream = start(maxTicksPerTrigger=2).begin()
-    for data in "abcde":
-        feed.insert(data)
-    assert [stream.datas() for _ in range(3)] == [["a", "b"], ["c", "d"], ["e"]]
+    assert [len(stream.run()) for _ in range(5)] == taken
 
 
 def test_trigger_once_takes_all_at_once(feed, start):
