@@ -101,9 +101,14 @@ def test_restore_where_xids_are_smaller_is_refused_until_repaired(clusters: Clus
         assert len(set(kept)) == 1, "a repair of what is sound changes nothing"
         assert db.main.finish(dumped.told.open_batch) == 0  # who read it before, or too late
         assert db.main.data(db.main.next("open")) == dumped.told.open_events
+        with refused("PQ018"):
+            _release(db.main, dumped.told)  # it has to be written again
+        assert stages.commit_stage(db.main, writer="staged") is None, "as before the dump"
         _expect_all(db.main, dumped)
+        again = stages.stage(db.main, "written again", writer="staged, waiting")
+        stages.commit_stage(db.main, again, writer="staged, waiting")
         db.main.one(REPAIR)
-        _expect_rotation(db.main)
+        _expect_rotation(db.main, "written again")
 
 
 def test_restore_where_xids_are_the_same_or_larger_goes_on_by_itself(clusters: Clusters) -> None:
@@ -159,6 +164,12 @@ def _expect_that_others_go_on(db: Database) -> None:
 
 def _expect_refusals(db: Database, told: Told) -> None:
     db.main.one("select pgq.set_queue_config('q', 'ticker_max_lag', '0')")
+    with refused("PQ012"):
+        _release(db.main, told)
+    db.main.begin()
+    with refused("PQ012"):
+        stages.open_stage(db.main, "staged, waiting")
+    db.main.rollback()
     for call in (
         "ticker('q')",
         "tick_queue('q')",
@@ -171,6 +182,10 @@ def _expect_refusals(db: Database, told: Told) -> None:
     assert db.main.one("select pgq.maint_retry_events()") == 0
     assert db.main.one(MOVE) == 0, "delayed events wait too"
     assert db.main.one(everything.FIRE, NOW, NOW, NOW + DAY) is None
+
+
+def _release(session: Session, told: Told) -> None:
+    stages.commit_stage(session, told.stages["staged, waiting"], writer="staged, waiting")
 
 
 def _expect_all(session: Session, dumped: Dumped) -> None:
@@ -212,7 +227,7 @@ def _expect_the_same_again(session: Session) -> None:
         assert Counter(take_all(session, consumer)) == expected, consumer
 
 
-def _expect_rotation(session: Session) -> None:
+def _expect_rotation(session: Session, *before: str) -> None:
     """Rotate all tables and lose nothing."""
     tables = set()
     for number in range(5):
@@ -220,7 +235,8 @@ def _expect_rotation(session: Session) -> None:
         session.tick()
         session.one(LATER)  # lanes pass young ticks without events later
         for consumer in EVERYBODY:
-            assert take_all(session, consumer) == [f"on {number}"]
+            found = take_all(session, consumer)
+            assert sorted(found) == [f"on {number}", *(before if number == 0 else ())]
         tables.add(session.rotate())
         session.one("select pgq.maint_skipped_events()")
         session.one("select pgq.maint_ticks('q')")

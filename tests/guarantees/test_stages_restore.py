@@ -13,7 +13,7 @@ from tests.guarantees.sessions import refused
 from tests.guarantees.stages import DROP, commit_stage, open_stage, stage
 
 if TYPE_CHECKING:
-    from tests.guarantees.sessions import Database, Session
+    from tests.guarantees.sessions import Database
 
 LARGER_TICKS = """
     update pgq.tick
@@ -22,76 +22,7 @@ LARGER_TICKS = """
                (select string_agg((1000000 + x)::text, ',' order by x)
                   from txid_snapshot_xip(tick_snapshot) x))::txid_snapshot;
 """
-AS_RESTORED = f"""{LARGER_TICKS}
-    update pgq.event_1 set ev_txid = ev_txid + 1000000;
-    update pgq.stage set stage_txid = stage_txid + 1000000,
-           stage_released_by = case stage_released_by when 0 then 0
-                else stage_released_by + 1000000 end;
-    update pgq.queue set queue_switch_step1 = queue_switch_step1 + 1000000,
-           queue_switch_step2 = queue_switch_step2 + 1000000
-"""
 REPAIR = "select pgq.repair_queue('q')"
-STAGES = "select stage_id from pgq.stage where stage_writer = %s"
-
-
-def _batch(db: Database, consumer: str) -> list[str]:
-    """Take one batch."""
-    batch = db.main.next(consumer)
-    data = db.main.data(batch)
-    assert db.main.finish(batch) == 1
-    return data
-
-
-def _story(db: Database) -> Session:
-    """Leave stages of every kind, and three consumers at three ticks; return who is in progress."""
-    db.queue(consumers=("c", "behind", "slow"))
-    kinds = ("first", "in progress", "last", "waiting", "dropped")
-    opened = {kind: stage(db.main, kind, writer=kind) for kind in kinds}
-    db.main.one(DROP, "dropped")
-    db.main.insert("plain")
-    assert db.main.deliver() == _batch(db, "behind") == ["plain"]
-    commit_stage(db.main, opened["first"], writer="first")
-    assert db.main.deliver() == ["first"]
-    giver = db.open()
-    giver.begin()
-    commit_stage(giver, opened["in progress"], writer="in progress")
-    giver.insert("beside")
-    assert db.main.deliver() == []
-    giver.commit()
-    commit_stage(db.main, opened["last"], writer="last")
-    stage(db.main, "waiting since the last tick", writer="waiting")
-    db.main.run(AS_RESTORED)
-    db.main.insert("since the restore")
-    return giver
-
-
-def test_stages_of_before_the_restore_are_lost_and_new_ones_wait_for_the_repair(
-    db: Database,
-) -> None:
-    giver = _story(db)
-    waiting = [row[0] for row in db.main.all(STAGES, "waiting")]
-    giver.begin()
-    with refused("PQ012"):
-        open_stage(giver)
-    giver.rollback()
-    with refused("PQ012"):
-        commit_stage(db.main, *waiting, writer="waiting")
-    db.main.one(REPAIR)
-    with refused("PQ018"):
-        commit_stage(db.main, *waiting, writer="waiting")
-    again = stage(db.main, "written again", writer="waiting")
-    db.main.deliver()
-    commit_stage(db.main, again, writer="waiting")
-    assert db.main.deliver() == ["written again"]
-
-
-def test_ledger_outlives_a_restore(db: Database) -> None:
-    _story(db)
-    db.main.one(REPAIR)
-    assert commit_stage(db.main, writer="first") is None
-    db.main.begin()
-    assert open_stage(db.main, "first") is None
-    db.main.rollback()
 
 
 def test_stage_is_not_committed_where_the_last_tick_would_take_that_for_seen(db: Database) -> None:
