@@ -93,6 +93,20 @@ def test_maintenance_drops_stages_of_committed_epochs(stage, sql, rows, epoch, n
     assert rows(STATES) == states + ([("w", 2, WAITING)] if next_one else [])
 
 
+def test_maintenance_deletes_stages_when_their_events_are_gone(stage, sql, rows):
+    stage("gone", 1, "a")
+    sql("select pgq.drop_stage('q', 'gone')")
+    sql("truncate pgq.event_1_0")
+    sql(COMMIT, "there", 1, [stage("there", 1, "b")], 1)
+    stage("waits", 1)
+    sql("select pgq.maint_stages()")
+    assert rows(STATES) == [("there", 1, GIVEN), ("waits", 1, WAITING)]
+    sql("truncate pgq.event_1_0")
+    sql("update pgq.queue set queue_low_tick = tick_id from pgq.tick_queue('q')")  # as rotation
+    sql("select pgq.maint_stages()")
+    assert rows(STATES) == [("waits", 1, WAITING)]
+
+
 def test_maintenance_deletes_silent_writers(stage, sql, rows):
     for writer, epoch in (("stream", 1), ("once", None)):
         sql(COMMIT, writer, epoch, [stage(writer, epoch, "a")], 1)
