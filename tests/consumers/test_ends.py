@@ -78,8 +78,9 @@ def handler(act, *, transactional):
     return in_transaction if transactional else lambda _event: act()
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize("when", ["in the handler", "later"])
+@pytest.mark.parametrize(
+    ("settings", "when"), [({}, "later"), *((each, "in the handler") for each in SETTINGS)]
+)
 def test_a_stop_while_the_database_is_away_is_told_when_it_is_back(
     queue, make, connection, outage, log, settings, when
 ):

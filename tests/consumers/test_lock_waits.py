@@ -26,8 +26,10 @@ def short(monkeypatch):
     monkeypatch.setattr(RunEnd, "timeout", 0.5)  # seconds
 
 
-@pytest.mark.parametrize("settings", [{}, {"transactional": True}, {"shared": True}])
-@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize(
+    ("settings", "started"),
+    [({}, False), ({}, True), ({"transactional": True}, True), ({"shared": True}, False)],
+)
 def test_a_lock_of_another_session_is_told_and_does_not_keep_it_from_stopping(
     queue, make, connect, log, settings, started
 ):

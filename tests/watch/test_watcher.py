@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     Connection = psycopg.Connection[Any]
     Connect = Callable[..., Connection]
 
-GUEST = "test_watch_guest"
 HOLD_TICKER = "select pg_advisory_lock(7366513, 0), pg_advisory_lock_shared(7366513, 3)"
 STAND_BY = "select pg_advisory_lock_shared(7366513, 3)"
 
@@ -35,11 +34,9 @@ def watcher(dsn: str) -> Iterator[Watcher]:
 
 
 @pytest.fixture
-def guest(connection: Connection, dsn: str) -> Iterator[str]:
+def guest(login: Callable[..., str], dsn: str) -> str:
     """The DSN of a login without any role of the queue."""
-    connection.execute(f"create role {GUEST} login".encode())
-    yield psycopg.conninfo.make_conninfo(dsn, user=GUEST)
-    connection.execute(f"drop owned by {GUEST}; drop role {GUEST}".encode())
+    return psycopg.conninfo.make_conninfo(dsn, user=login())
 
 
 def orders(snapshot: Snapshot) -> QueueState:
