@@ -10,18 +10,18 @@ What bounds the cost, as in pitest, mutmut and cosmic-ray:
 - Only tests that call a function of the file run. Each test runs once with track_functions = 'all',
   and `.mutants/calls.json` keeps which functions it called and how long it took. A function that
   is inlined is counted nowhere: then the tests of the functions that name it run.
-- A mutant ends with the first test that fails. Tests that killed a mutant in this run go first,
-  then those that have rare words in common with what is changed, then a quick one of each module,
-  and so on, for at most --budget seconds.
+- A mutant ends with the first test that fails. Tests that killed most go first, then those that
+  have rare words in common with the change, for at most --budget seconds.
 - One pytest process runs many mutants (tests/support/mutants.py). It collects once, and puts each
   mutant into every database of its server, so also into the templates that tests clone.
-- A test that fails under a mutant must pass without it, once. A mutant that hangs is killed.
+- A test that fails under a mutant must pass without it, once. What hangs is killed.
 - `.mutants/killed.json` keeps who killed a mutant, until the test's module changes.
 
 `tools/mutants.json` is committed: for each file the hash of its functions' bodies, the number of
 its mutants (0: not run yet), and each survivor with the reason why it may live. A file with this
 hash is run only if it is named. A survivor without a reason fails the run, unless it is the file's
-first. What does not fit into the time limit is reported, and fails nothing.
+first. What does not fit into the time limit is reported,
+and fails nothing.
 """
 
 from __future__ import annotations
@@ -198,7 +198,8 @@ def learned(jobs: int) -> dict[str, tuple[float, list[str]]]:
         job = {"mode": "learn", "out": str(STORE / "calls.jsonl")}
         run_pytest(job, [*sorted(modules - known), "-n", str(jobs), "-m", "not slow and not long"])
         for line in (line for file in STORE.glob("calls.*.jsonl") for line in _lines_of(file)):
-            calls[line["test"]] = line["seconds"], line["calls"], _module_hash(line["test"])
+            if module := _module_hash(line["test"]):  # not deleted since
+                calls[line["test"]] = line["seconds"], line["calls"], module
         CALLS.write_text(json.dumps(calls))
     return {test: (seconds, names) for test, (seconds, names, _) in calls.items()}
 
