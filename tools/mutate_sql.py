@@ -20,8 +20,7 @@ What bounds the cost, as in pitest, mutmut and cosmic-ray:
 `tools/mutants.json` is committed: for each file the hash of its functions' bodies, the number of
 its mutants (0: not run yet), and each survivor with the reason why it may live. A file with this
 hash is run only if it is named. A survivor without a reason fails the run, unless it is the file's
-first. What does not fit into the time limit is reported,
-and fails nothing.
+first. What does not fit into the time limit is reported, and fails nothing.
 """
 
 from __future__ import annotations
