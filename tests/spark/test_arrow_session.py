@@ -33,6 +33,7 @@ def test_no_server_is_said_in_one_line(impatient):
         open_with_retries(database, "orders")
     assert "check that the server runs" in str(caught.value)
     assert "geheim" not in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_wrong_password_is_not_tried_again_and_not_printed(own_server):

@@ -93,12 +93,6 @@ def test_types_are_chosen_by_the_server(feed):
         assert sorted(datas(read(feed.batch(types=types, minPartitions=3)))) == found
 
 
-def test_types_that_make_no_sense_are_refused(feed):
-    feed.insert("a")
-    with pytest.raises(InvalidArgument, match="may only end a type"):
-        feed.batch(types="a*b").partitions()
-
-
 def test_the_real_extension_is_refused(extension_dsn):
     source = PgqDataSource({"dsn": extension_dsn, "queue": "orders"})
     with pytest.raises(SchemaMissing, match="the extension pgq in this database lacks"):

@@ -13,7 +13,6 @@ from pgqpy import calls
 from pgqpy.errors import QueueNotFound, RangeExpired
 from tests.spark.feed import datas, read, rows_of
 from tests.support.gates import wait_until_blocked
-from tests.support.hostile import lay_trap, trapped
 from tests.support.waiting import eventually
 
 DATA = StructType().add("ev_data", "string")
@@ -32,6 +31,20 @@ OLD = """
 """
 
 
+@pytest.fixture
+def large(feed):
+    """Read a batch of many kilobytes: `large(1000)`; the session opens at the first `next`."""
+
+    def batches(events):
+        feed.client.insert_events(feed.queue, (("t", "x" * 1000) for _ in range(events)))
+        feed.tick()
+        reader = feed.batch(DATA)
+        (partition,) = reader.partitions()
+        return reader.read(partition)
+
+    return batches
+
+
 def test_a_queue_that_was_dropped_is_named(feed):
     feed.insert("a")
     reader = feed.batch()
@@ -40,14 +53,6 @@ def test_a_queue_that_was_dropped_is_named(feed):
     with pytest.raises(QueueNotFound) as caught:
         rows_of(reader, partitions)
     assert "queue 'orders' (option queue) was dropped" in str(caught.value)
-
-
-def test_functions_of_a_hostile_search_path_are_not_called(feed, connection):
-    feed.insert("a")
-    lay_trap(connection)
-    reader = feed.batch()
-    assert datas(rows_of(reader, reader.partitions())) == ["a"]
-    assert trapped(connection) == 0
 
 
 def test_a_range_that_rotation_took_is_an_error_unless_loss_is_no_failure(feed, caplog):
@@ -65,10 +70,8 @@ def test_a_range_that_rotation_took_is_an_error_unless_loss_is_no_failure(feed, 
     assert "skipping the removed events" in caplog.text
 
 
-def test_the_timeouts_of_a_role_do_not_end_a_slow_read(feed, client):
-    client.insert_events(feed.queue, (("t", "x" * 1000) for _ in range(20_000)))
-    feed.tick()
-    (partition,) = feed.batch(DATA).partitions()
+def test_the_timeouts_of_a_role_do_not_end_a_slow_read(large, client):
+    batches = large(20_000)
     connection = client.connection
     names = ["statement_timeout", "idle_in_transaction_session_timeout"]
     if connection.info.server_version >= 170000:
@@ -77,18 +80,13 @@ def test_the_timeouts_of_a_role_do_not_end_a_slow_read(feed, client):
         database = sql.Identifier(connection.info.dbname)
         setting = sql.SQL("alter database {} set {} = '100ms'")
         connection.execute(setting.format(database, sql.Identifier(name)))
-    batches = feed.batch(DATA).read(partition)
     count = next(batches).num_rows
     eventually(lambda: connection.execute(OLD).fetchone() == (1,))
     assert count + sum(batch.num_rows for batch in batches) == 20_000
 
 
-def test_rotation_waits_for_who_reads(feed, client):
-    client.insert_events(feed.queue, (("t", "x" * 1000) for _ in range(20_000)))
-    feed.tick()
-    reader = feed.batch(DATA)
-    (partition,) = reader.partitions()
-    batches = reader.read(partition)
+def test_rotation_waits_for_who_reads(feed, large):
+    batches = large(20_000)
     count = next(batches).num_rows
     feed.rotate(beside_reader=True)
     count += sum(batch.num_rows for batch in batches)
@@ -110,29 +108,13 @@ def test_row_security_hides_nothing_from_a_reader(feed, client, table):
         reader.partitions()
 
 
-def test_who_stops_reading_leaves_nothing_behind(feed, client):
-    client.insert_events(feed.queue, (("t", "x" * 1000) for _ in range(30_000)))
-    feed.tick()
-    reader = feed.batch(DATA)
-    (partition,) = reader.partitions()
+def test_who_stops_reading_leaves_nothing_behind(large, client):
+    batches = large(30_000)
     threads = threading.active_count()
-    batches = reader.read(partition)
     next(batches)
     batches.close()
     assert threading.active_count() == threads
     eventually(lambda: client.connection.execute(READERS).fetchone() == (0,))
-
-
-def test_retried_events_belong_to_their_consumer(feed, client):
-    client.register_consumer(feed.queue, "other")
-    (event,) = feed.insert("a")
-    batch = client.next_batch(feed.queue, "other")
-    client.event_retry(batch, event, 0)
-    client.finish_batch(batch)
-    client.connection.execute("update pgq.retry_queue set ev_retry_after = now()")
-    assert client.call(calls.maintain.maint_retry_events()) == 1
-    feed.tick()
-    assert datas(read(feed.batch())) == ["a"]
 
 
 def test_what_was_rolled_back_is_not_there_and_what_took_long_is(feed, client, connect):
@@ -240,11 +222,8 @@ def test_the_database_is_named_by_environment_or_service(feed, monkeypatch, tmp_
         ("pg_terminate_backend", psycopg.OperationalError),
     ],
 )
-def test_a_read_that_the_server_ends_raises_the_servers_error(feed, client, function, error):
-    client.insert_events(feed.queue, (("t", "x" * 1000) for _ in range(30_000)))
-    feed.tick()
-    (partition,) = feed.batch(DATA).partitions()
-    batches = feed.batch(DATA).read(partition)
+def test_a_read_that_the_server_ends_raises_the_servers_error(large, client, function, error):
+    batches = large(30_000)
     next(batches)
     client.connection.execute(END.format(function))
     with pytest.raises(error, match=r"canceling statement|connection"):

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.functions import length, unix_micros
 
 import pgqpy
-from pgqpy.errors import ConsumerRunning, InvalidArgument, PgqError, SchemaMissing
+from pgqpy.errors import ConsumerRunning, InvalidArgument, SchemaMissing
 from pgqpy.install import install
 from pgqpy.spark import finish, register
 from tests.spark.feed import CONSUMER, Feed, as_uri
@@ -91,36 +91,11 @@ def test_a_dataframe_reads_the_same_ticks_each_time_and_its_partitions_are_tasks
     assert frame().count() == 1001
 
 
-def test_a_schema_projects(spark, feed):
-    feed.insert("a")
-    reader = spark.read.format("pgq").options(**feed.options())
-    events = reader.schema("tick_id bigint, ev_data string").load()
-    assert [tuple(row) for row in events.collect()] == [(2, "a")]
-    with pytest.raises(PySparkException, match="ev_id is bigint, not string"):
-        reader.schema("ev_id string").load().collect()
-
-
 def test_what_is_wrong_is_said_by_load(frame):
     with pytest.raises(PySparkException) as caught:
         frame(dsn="host=:geheim@db", minPartitions="2")
     assert "the DSN is not valid" in str(caught.value)
     assert "geheim" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"queue": "nope"}, "no queue 'nope' in this database: create it with"),
-        ({"queue": None}, "option queue is missing"),
-        ({"minPartitions": "many"}, "option minPartitions must be a whole number"),
-        ({"startOffsets": "x"}, "did you mean startingOffsets?"),
-        ({"dsn": "host=127.0.0.1 port=1"}, "check that the server runs"),
-    ],
-)
-def test_each_wrong_option_is_an_error_of_the_schema_that_load_asks_for(feed, options, words):
-    with pytest.raises(PgqError) as caught:
-        feed.source(**options).schema()
-    assert words in str(caught.value)
 
 
 def test_what_is_wrong_with_a_range_is_said_by_the_action(frame):

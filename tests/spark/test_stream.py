@@ -23,12 +23,6 @@ def test_a_new_consumer_begins_at_the_latest_tick(feed, start):
     assert stream.datas() == ["c"]
 
 
-def test_a_registered_consumer_begins_where_it_stands(feed, client, start):
-    client.register_consumer(feed.queue, CONSUMER)
-    feed.insert("a")
-    assert start().begin().datas() == ["a"]
-
-
 @pytest.mark.parametrize(
     ("options", "begin", "wanted"),
     [
@@ -154,16 +148,6 @@ def test_stopping_twice_and_before_the_start_is_safe(start):
     stream.begin()
     stream.close()
     stream.close()
-
-
-def test_a_lost_connection_is_opened_again(feed, start, connect):
-    stream = start().begin()
-    connect().execute(
-        "select pg_terminate_backend(pid) from pg_stat_activity"
-        " where application_name like 'pgqpy spark%'"
-    )
-    feed.insert("a")
-    assert stream.datas() == ["a"]
 
 
 def test_a_server_that_restarts_is_waited_for(own_server):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.spark.options import refuse_overwrite, sink_options
+from pgqpy.spark.options import sink_options
 from pgqpy.spark.sink.rows import event_columns
 
 TYPE, DATA = ("type", "string"), ("data", "string")
@@ -68,14 +68,3 @@ def test_wrong_options_are_refused_with_the_remedy(options, says):
     with pytest.raises(InvalidArgument) as caught:
         sink_options(options)
     assert says in str(caught.value)
-
-
-def test_a_password_shows_nowhere_in_the_options():
-    shown = repr(sink_options({"queue": "q", "dsn": "postgresql://u:secret@h/d"}))
-    assert "secret" not in shown
-
-
-def test_overwriting_is_refused_in_a_sentence():
-    refuse_overwrite(overwrite=False)
-    with pytest.raises(InvalidArgument, match=r'use mode\("append"\)'):
-        refuse_overwrite(overwrite=True)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgqpy import calls
-from pgqpy.client import Client
 from pgqpy.errors import StageLost
-from pgqpy.spark.sink.writers import Attempt, TaskMessage, WriteId
 from tests.spark.sink.epochs import Epoch
 
 
@@ -44,23 +41,6 @@ def test_a_stage_that_waits_no_more_fails_the_epoch_which_can_be_repeated(
     assert stored() == []
     one.commit(one.task("a"), one.task("b"))
     assert stored() == ["a", "b"]
-
-
-def test_an_epoch_with_a_stage_that_a_failover_lost_fails_whoever_has_its_transaction_id(
-    epoch, stored, connect
-):
-    one, write_id = epoch(1), WriteId("query", 1)
-    attempts = []
-    with Client(connect(autocommit=False)) as client, client.transaction():
-        for name in ("lost", "kept"):  # rolled back and done again: the same transaction id
-            with client.connection.transaction(force_rollback=name == "lost"):
-                attempts.append(Attempt(client.call(calls.produce.open_stage("q", *write_id)), 1))
-                client.insert_event("q", "t", name)
-    with pytest.raises(StageLost):
-        one.commit(*(TaskMessage(write_id, attempt) for attempt in attempts))
-    assert stored() == []
-    one.commit(one.task("a"))
-    assert stored() == ["a"]
 
 
 def test_a_server_that_crashes_between_two_tasks_loses_nothing(own_server, connect):

@@ -50,14 +50,6 @@ def test_a_repeated_epoch_with_other_rows_fails_also_if_they_were_staged_before(
     assert stored() == ["b"]
 
 
-def test_an_epoch_of_before_the_last_fails_whatever_it_holds(epoch, stored):
-    for number in (1, 2):
-        epoch(number).commit(epoch(number).task(str(number)))
-    with pytest.raises(StageLost, match="epoch 1 is repeated, but epoch 2 is committed"):
-        epoch(1).commit(epoch(1).task("1"))
-    assert stored() == ["1", "2"]
-
-
 def test_a_changed_epoch_is_passed_over_where_that_is_asked_for(epoch, stored, caplog):
     epoch(1).commit(epoch(1).task("a"))
     lenient = epoch(1, failOnChangedEpoch="false")

@@ -44,17 +44,6 @@ def test_all_fields_arrive(options, connection, mode):
 
 
 @MODES
-def test_large_batches_keep_their_order(options, stored, mode):
-    schema = StructType().add("data", "string")
-    more = {"mode": mode, "eventType": "t"}
-    writer = BatchWriter(options | more, schema)
-    datas = [str(number).zfill(number % 3000 + 10) for number in range(10_000)]
-    message = writer.write(iter([pa.record_batch([pa.array(datas)], names=["data"])]))
-    writer.commit([message])
-    assert stored() == datas
-
-
-@MODES
 def test_functions_of_a_hostile_search_path_are_not_called(epoch, connection, stored, mode):
     lay_trap(connection)
     for number in (1, 2):
@@ -105,17 +94,6 @@ def test_the_queue_may_refuse(epoch, client, stored, mode):
     client.drop_queue("q")
     with pytest.raises(QueueNotFound):
         one.task("a")
-
-
-def test_a_queue_that_is_disabled_or_dropped_before_the_commit_takes_nothing(epoch, client):
-    one = epoch(1)
-    message = one.task("a")
-    client.set_queue_config("q", "disable_insert", "true")
-    with refused("PQ006"):
-        one.commit(message)
-    client.drop_queue("q")
-    with pytest.raises(QueueNotFound):
-        one.commit(message)
 
 
 @MODES

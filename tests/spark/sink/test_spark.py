@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -99,7 +98,7 @@ def test_what_is_wrong_is_an_error_that_names_it(spark, save, options):
 
 
 def test_a_stream_cannot_overwrite_a_queue(options):
-    with pytest.raises(InvalidArgument, match="a queue cannot be overwritten"):
+    with pytest.raises(InvalidArgument, match=r'overwritten, .* use mode\("append"\)'):
         PgqDataSource(options).streamWriter(SCHEMA, overwrite=True)
 
 
@@ -160,45 +159,3 @@ def test_epochs_without_rows_do_nothing(stream, stored, connection, tmp_path):
     stream("data <> 'no'")
     assert stored() == ["yes"]
     assert connection.execute("select ledger_epoch from pgq.ledger").fetchall() == [(1,)]
-
-
-def test_a_server_that_crashes_under_a_stream_doubles_and_loses_nothing(
-    spark, own_server, connect, tmp_path
-):
-    from pgqpy.install import install
-
-    connection = connect(own_server.dsn())
-    install(connection)
-    connection.execute("select pgq.create_queue('q')")
-    connection.execute("select pgq.register_consumer('q', 'c')")
-
-    def start() -> Any:
-        rows = spark.readStream.format("rate").option("rowsPerSecond", "2000").load()
-        events = rows.selectExpr("'t' as type", "string(value) as data").repartition(2)
-        writer = events.writeStream.format("pgq").options(dsn=own_server.dsn(), queue="q")
-        return writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-
-    queries = [start()]
-
-    def written(epoch: int) -> bool:
-        if not queries[-1].isActive:
-            queries.append(start())
-        found = connection.execute("select max(ledger_epoch) from pgq.ledger").fetchone()
-        return found[0] is not None and found[0] >= epoch
-
-    try:
-        for epoch in (1, 3):
-            eventually(partial(written, epoch), 60)
-            own_server.stop("immediate")
-            own_server.start()
-            connection = connect(own_server.dsn())
-        eventually(lambda: written(5), 60)
-    finally:
-        queries[-1].stop()
-    connection.execute("select pgq.tick_queue('q')")
-    found = connection.execute(
-        "select count(*), count(distinct ev_data), max(ev_data::int) + 1"
-        "  from pgq.next_batch('q', 'c') b, pgq.get_batch_events(b)"
-    )
-    count, distinct, last = found.fetchone()
-    assert count == distinct == last
