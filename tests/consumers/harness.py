@@ -33,6 +33,7 @@ QUEUE = "orders"
 CONSUMER = "billing"
 NOTE = "insert into effect (data) values (%s)"  # the table of the fixture `effects`
 JOIN_TIMEOUT = 30  # seconds
+STATEMENTS = [("select 1", None)]  # what a handler of either kind may return
 
 SESSIONS = "select pid from pg_stat_activity where application_name like 'pgqpy consumer%'"
 END = (

@@ -223,30 +223,26 @@ async def test_a_failed_task_of_a_task_group_fails_its_event_only(queue, dsn, tr
     """Before Python 3.13 a TaskGroup leaves the consumer's task cancelled, as nobody asked for."""
     seen = []
 
-    async def process_event(self, event, *_connection):
-        async def work():
+    class Grouping(AsyncConsumer):
+        queue, name, backoff = QUEUE, CONSUMER, (1000, 1000)
+
+        async def process_event(self, event, *_connection):
+            try:
+                async with asyncio.TaskGroup() as group:  # type: ignore[attr-defined]  # 3.11
+                    group.create_task(self.work(event.data))
+            except Exception as error:
+                if does == "wraps":
+                    raise RuntimeError("the work failed") from error
+                if does == "raises":
+                    raise
+            seen.append(event.data)
+
+        async def work(self, data):
             await asyncio.to_thread(len, "")
-            if event.data == "bad":
-                raise ValueError(event.data)
+            if data == "bad":
+                raise ValueError(data)
 
-        try:
-            async with asyncio.TaskGroup() as group:  # type: ignore[attr-defined]  # new in 3.11
-                group.create_task(work())
-        except Exception as error:
-            if does == "wraps":
-                raise RuntimeError("the work failed") from error
-            if does == "raises":
-                raise
-        seen.append(event.data)
-
-    members = {
-        "queue": QUEUE,
-        "name": CONSUMER,
-        "backoff": (1000, 1000),
-        "process_event": process_event,
-    }
-    base = in_transactions(AsyncConsumer, transactional)
-    consumer = type("Grouping", (base,), members)(dsn)
+    consumer = in_transactions(Grouping, transactional)(dsn)
     task = asyncio.create_task(consumer.run())
     await asyncio.to_thread(queue.insert, "a", "bad", "c")
     await asyncio.to_thread(queue.wait_until_finished)

@@ -11,7 +11,7 @@ import pytest
 
 from pgqpy.consumers import Consumer
 from pgqpy.consumers.crash import new_holder
-from tests.consumers.harness import CONSUMER, END, QUEUE, Running, in_transactions
+from tests.consumers.harness import CONSUMER, END, QUEUE, STATEMENTS, Running, in_transactions
 from tests.support.waiting import eventually
 
 KILLERS = str(Path(__file__).with_name("killers.py"))
@@ -84,13 +84,17 @@ def test_an_event_that_kills_is_dead_at_last_and_all_others_are_handled(
         assert re.search(f"the handler of {what} has run for", output)
 
 
+def noting(seen):
+    """Return a handler that notes the events."""
+    return lambda event: seen.append(event.data) or STATEMENTS
+
+
 @pytest.mark.parametrize("settings", SHAPES)
 def test_the_first_event_is_dead_after_five_crashes(queue, client, make, die, log, settings):
     seen: list[Any] = []
-    transactional = settings.get("transactional", False)
     queue.insert("killer", *OTHERS)
     die(5)
-    make.start(noting(seen, transactional), **settings)
+    make.start(noting(seen), **settings)
     queue.wait_until_finished()
     assert seen == OTHERS
     (dead,) = client.get_dead_events(QUEUE, CONSUMER)
@@ -100,21 +104,11 @@ def test_the_first_event_is_dead_after_five_crashes(queue, client, make, die, lo
     assert f"event {dead.ev_id} (type 'test', retry 0) of queue orders" in log.text
 
 
-def noting(seen, transactional):
-    """Return a handler that notes the events."""
-
-    def in_transaction(event):
-        seen.append(event.data)
-        yield "select 1", []
-
-    return in_transaction if transactional else lambda event: seen.append(event.data)
-
-
 def test_before_that_it_is_handled_once_more(queue, make, die, attempt):
     seen: list[Any] = []
     queue.insert("suspect", *OTHERS)
     die(4)
-    make.start(noting(seen, transactional=False))
+    make.start(noting(seen))
     queue.wait_until_finished()
     assert seen == ["suspect", *OTHERS]
     assert attempt()[1:] == (1, None)
@@ -125,7 +119,7 @@ def test_parts_are_kept_while_careful_and_widen_when_all_is_quiet(
 ):
     seen: list[Any] = []
     kept: list[int] = []
-    note = noting(seen, transactional=not make.asynchronous)
+    note = noting(seen)
 
     def handler(event):
         if event.data in ("0000000002", "0000000065", "0000001098"):
@@ -157,7 +151,7 @@ def test_an_event_and_its_copy_are_dead_together(queue, client, make, die):
     assert queue.retry_now() == 1
     client.next_batch(QUEUE, CONSUMER, min_count=3, min_interval=60)
     die(5)
-    make.start(noting(seen, transactional=False))
+    make.start(noting(seen))
     queue.wait_until_finished()
     assert seen == ["b"]
     assert [event.ev_id for event in client.get_dead_events(QUEUE, CONSUMER)] == [first]
@@ -193,7 +187,7 @@ def test_where_order_counts_no_event_is_given_up(queue, client, make, die, log):
     seen: list[Any] = []
     queue.insert("suspect", "b")
     die(6)
-    make.start(noting(seen, transactional=False), on_error="stop", backoff=(0.01, 3600.0))
+    make.start(noting(seen), on_error="stop", backoff=(0.01, 3600.0))
     queue.wait_until_finished()
     assert seen == ["suspect", "b"]
     assert 'which on_error = "stop" does not give up' in log.text
@@ -219,17 +213,6 @@ def test_a_run_that_ends_in_order_releases_its_token(queue, make, attempt, how):
     assert queue.open_batch() is not None
     assert re.fullmatch(r"[\w.-]+:\d+:[\w.]+\.[0-9a-f]{16}", holders[0])
     assert attempt() == (None, None, None)
-
-
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
-def test_a_handler_that_ends_the_process_leaves_its_token(queue, make, attempt, error):
-    def handler(_event):
-        raise error
-
-    queue.insert("a")
-    with pytest.raises(type(error)):
-        make.start(handler).join()
-    assert attempt()[0] is not None
 
 
 def test_a_lost_connection_is_no_crash(queue, client, make, attempt):

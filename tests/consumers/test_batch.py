@@ -157,24 +157,6 @@ def test_on_error_stop_raises_what_process_batch_raised(queue, collect):
     assert queue.open_batch() is not None
 
 
-class Peeking(Consumer):
-    """Returns in the middle of a batch."""
-
-    queue, name, on_error = QUEUE, CONSUMER, "stop"
-
-    def process_batch(self, batch):
-        for _event in batch:
-            return
-
-
-@pytest.mark.parametrize("part_size", [1, 10])
-def test_a_half_read_batch_is_not_finished(queue, make_sync, dsn, part_size):
-    queue.insert("a", "b", "c")
-    with pytest.raises(RuntimeError, match="whole batch"):
-        make_sync.run(Peeking(dsn, part_size=part_size)).join()
-    assert queue.open_batch() is not None
-
-
 class Transferring(TransactionalConsumer):
     """Writes a whole batch in its transaction."""
 

@@ -10,6 +10,7 @@ import pytest
 from pgqpy.consumers import Consumer
 from pgqpy.consumers.parts import MAX_INTERVAL, BatchLimits
 from pgqpy.records import Batch
+from tests.consumers.harness import CONSUMER, QUEUE
 
 if TYPE_CHECKING:
     from pgqpy import Client
@@ -19,9 +20,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 
 
 class Sizes(Consumer):
-    queue = "q"
-    name = "c"
-    part_size = 1000
+    queue, name, part_size = QUEUE, CONSUMER, 1000
 
     def __init__(self, dsn: str, **settings: Any) -> None:
         super().__init__(dsn, **settings)
@@ -40,40 +39,46 @@ class TransactionalSizes(Sizes):
         super().process_batch(batch)
 
 
-def fall_behind(client: Client) -> None:
-    client.create_queue("q")
-    client.register_consumer("q", "c")
+STEP = """
+    update pgq.tick set tick_time = tick_time + %s::interval
+     where tick_id > (select min(tick_id) + 1 from pgq.tick)"""  # the second batch spans it
+
+
+@pytest.fixture
+def behind(client: Client, new_orders: str) -> None:
+    """Fill the queue with ticks of one event each."""
     for number in range(TICKS):
-        client.insert_event("q", "t", number)
-        client.tick_queue("q")
+        client.insert_event(new_orders, "t", number)
+        client.tick_queue(new_orders)
 
 
+@pytest.mark.usefixtures("behind")
+@pytest.mark.parametrize("clock_step", ["0", "-1 minute", "1 hour", "61 years"])
 @pytest.mark.parametrize("consumer_class", [Sizes, TransactionalSizes])
-def test_a_consumer_that_is_behind_takes_ticks_together(
-    client: Client, dsn: str, consumer_class: type[Sizes]
+def test_a_consumer_that_is_behind_takes_ticks_together_though_the_clock_was_set(
+    client: Client, dsn: str, consumer_class: type[Sizes], clock_step: str
 ) -> None:
-    fall_behind(client)
+    client.connection.execute(STEP, [clock_step])
     consumer = consumer_class(dsn)
     consumer.run()
     assert sum(consumer.sizes) == TICKS
     assert len(consumer.sizes) < TICKS / 2
 
 
+@pytest.mark.usefixtures("new_orders")
 def test_a_consumer_with_a_filter_takes_more_ticks_together(client: Client, dsn: str) -> None:
-    client.create_queue("q")
-    client.register_consumer("q", "c")
     for number in range(TICKS * 10):
-        client.insert_event("q", "taken" if number % 10 == 0 else "other", number)
-        client.tick_queue("q")
+        client.insert_event(QUEUE, "taken" if number % 10 == 0 else "other", number)
+        client.tick_queue(QUEUE)
 
     def batches(**settings: Any) -> int:
-        client.register_consumer_at("q", "c", 1)
+        client.register_consumer_at(QUEUE, CONSUMER, 1)
         consumer = Sizes(dsn, part_size=4, **settings)
         consumer.run()
         assert sum(consumer.sizes) == TICKS
         return len(consumer.sizes)
 
-    client.set_consumer_filter("q", "c", types=["taken"])
+    client.set_consumer_filter(QUEUE, CONSUMER, types=["taken"])
     assert batches(filter={"type": ["taken"]}) < batches() / 2
 
 
@@ -89,34 +94,18 @@ def test_the_size_of_a_batch_counts_what_a_filter_lets_through(events: int, most
     assert limits.current[0] == most
 
 
-def test_batches_grow_to_about_the_part_size_and_no_further(client: Client, dsn: str) -> None:
-    fall_behind(client)
+@pytest.mark.usefixtures("behind")
+def test_batches_grow_to_about_the_part_size_and_no_further(dsn: str) -> None:
     consumer = Sizes(dsn, part_size=4)
     consumer.run()
     assert max(consumer.sizes) <= 4
 
 
-def test_limits_of_the_application_are_kept(client: Client, dsn: str) -> None:
-    fall_behind(client)
+@pytest.mark.usefixtures("behind")
+def test_limits_of_the_application_are_kept(dsn: str) -> None:
     consumer = Sizes(dsn, min_count=2)
     consumer.run()
     assert set(consumer.sizes) <= {2, 3, 4}  # PGQ: once, at most twice the limit
-
-
-@pytest.mark.parametrize("step", ["-1 minute", "1 hour", "61 years"])
-def test_a_clock_that_was_set_ends_no_consumer_that_is_behind(
-    client: Client, dsn: str, step: str
-) -> None:
-    fall_behind(client)
-    last_before = "select min(tick_id) + 1 from pgq.tick"  # the second batch spans the step
-    client.connection.execute(
-        f"update pgq.tick set tick_time = tick_time + %s::interval where tick_id > ({last_before})",
-        [step],
-    )
-    consumer = Sizes(dsn)
-    consumer.run()
-    assert sum(consumer.sizes) == TICKS
-    assert len(consumer.sizes) < TICKS / 2
 
 
 @pytest.mark.parametrize(

@@ -42,14 +42,19 @@ def read(queue, make_sync, dsn):
 
 
 @pytest.mark.parametrize(
-    ("passes", "transactional"), [((None, 1), False), ((None, 0), True), ((None, None, 2), False)]
+    ("passes", "settings"),
+    [
+        ((1,), {}),
+        ((1,), {"part_size": 1}),
+        ((None, 1), {}),
+        ((None, 0), {"transactional": True}),
+        ((None, None, 2), {}),
+    ],
 )
-def test_a_last_pass_that_ends_early_leaves_the_batch_unfinished(
-    queue, read, passes, transactional
-):
-    with pytest.raises(RuntimeError, match="the pass begun last"):
-        read(*passes, transactional=transactional).join()
-    assert queue.pending() > 0
+def test_a_last_pass_that_ends_early_leaves_the_batch_unfinished(queue, read, passes, settings):
+    with pytest.raises(RuntimeError, match=r"the whole batch.* the pass begun last"):
+        read(*passes, **settings).join()
+    assert queue.open_batch() is not None
 
 
 def test_a_last_pass_that_ends_early_at_stop_leaves_the_batch_unfinished(queue, read):

@@ -11,26 +11,9 @@ from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Running
 COLLIDE = "do $$ begin raise exception 'x' using errcode = '40001'; end $$"
 
 
-def test_a_serialization_failure_repeats_the_batch(queue, make, effects, connect):
-    other = connect()
-    calls = []
-
-    def handler(event):
-        calls.append(event.data)
-        yield "select count(*) from effect", []
-        yield NOTE, [event.data]
-        if len(calls) == 1:
-            yield COLLIDE, []
-
-    make.start(handler, transactional=True)
-    queue.deliver("a", "b")
-    assert calls == ["a", "a", "b"]
-    assert effects() == ["a", "b"]
-    assert queue.retry_delays() == []
-    assert other.closed is False
-
-
-def test_many_collisions_in_a_row_are_a_warning(queue, make, effects, log):
+def test_serialization_failures_repeat_the_batch_and_many_in_a_row_are_a_warning(
+    queue, make, effects, log
+):
     calls = []
 
     def handler(event):
@@ -40,7 +23,10 @@ def test_many_collisions_in_a_row_are_a_warning(queue, make, effects, log):
             yield COLLIDE, []
 
     make.start(handler, transactional=True)
-    queue.deliver("a")
+    queue.deliver("a", "b")
+    assert calls == [*"aaaaaaab"]
+    assert effects() == ["a", "b"]
+    assert queue.retry_delays() == []
     collisions = [each for each in log.records if "collided" in each.message]
     levels = [each.levelname for each in collisions]
     assert levels == ["INFO"] * 5 + ["WARNING"]

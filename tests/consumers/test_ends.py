@@ -11,7 +11,7 @@ from psycopg import sql
 
 from pgqpy.client import connect_as_tool
 from pgqpy.consumers.crash import RunEnd
-from tests.consumers.harness import CONSUMER, END, QUEUE
+from tests.consumers.harness import END, STATEMENTS
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -68,14 +68,9 @@ def outage(server: Server, connection, monkeypatch) -> Iterator[Outage]:
         outage.end()
 
 
-def handler(act, *, transactional):
+def handler(act):
     """Return a handler that acts."""
-
-    def in_transaction(_event):
-        act()
-        yield "select 1", []
-
-    return in_transaction if transactional else lambda _event: act()
+    return lambda _event: act() or STATEMENTS
 
 
 @pytest.mark.parametrize(
@@ -89,8 +84,7 @@ def test_a_stop_while_the_database_is_away_is_told_when_it_is_back(
         if when == "in the handler":
             consumer.stop()
 
-    transactional = settings.get("transactional", False)
-    consumer = make.consumer(handler(act, transactional=transactional), **settings)
+    consumer = make.consumer(handler(act), **settings)
     running = make.run(consumer)
     queue.insert("a")
     eventually(lambda: "lost its connection" in log.text)
@@ -101,29 +95,9 @@ def test_a_stop_while_the_database_is_away_is_told_when_it_is_back(
     running.join()
     assert connection.execute(TOKENS).fetchall() == []
     assert "could not tell" not in log.text
-    make.start(handler(list, transactional=transactional), **settings)
+    make.start(handler(list), **settings)
     eventually(lambda: queue.pending() == 0)
     assert "crash" not in log.text
-
-
-def test_five_such_stops_leave_the_event_alive(queue, client, make, outage):
-    def act():
-        outage.begin()
-        consumer.stop()
-
-    queue.insert("a")
-    for _ in range(5):
-        consumer = make.consumer(handler(act, transactional=False))
-        running = make.run(consumer)
-        eventually(lambda: outage.failures)
-        outage.end()
-        running.join()
-        outage.failures = 0
-    seen: list[str] = []
-    make.start(lambda event: seen.append(event.data))
-    queue.wait_until_finished()
-    assert seen == ["a"]
-    assert client.get_dead_events(QUEUE, CONSUMER) == []
 
 
 def test_an_exception_that_ends_run_while_the_database_is_away_is_told_too(
@@ -133,7 +107,7 @@ def test_an_exception_that_ends_run_while_the_database_is_away_is_told_too(
         outage.begin()
         raise ValueError("not now")
 
-    running = make.start(handler(act, transactional=False), on_error="stop")
+    running = make.start(handler(act), on_error="stop")
     queue.insert("a")
     eventually(lambda: outage.failures)
     outage.end()
@@ -142,13 +116,15 @@ def test_an_exception_that_ends_run_while_the_database_is_away_is_told_too(
     assert connection.execute(TOKENS).fetchall() == []
 
 
+@pytest.mark.parametrize("lost", [False, True])
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
-def test_an_end_that_an_event_may_have_caused_is_not_told(queue, make, connection, error):
+def test_an_end_that_an_event_may_have_caused_is_not_told(queue, make, connection, error, lost):
     def act():
-        connection.execute(END)
+        if lost:
+            connection.execute(END)
         raise error
 
-    running = make.start(handler(act, transactional=False))
+    running = make.start(handler(act))
     queue.insert("a")
     with pytest.raises(type(error)):
         running.join()
@@ -162,7 +138,7 @@ def test_a_run_that_cannot_tell_its_end_says_so(queue, make, connection, outage,
         outage.begin()
         consumer.stop()
 
-    consumer = make.consumer(handler(act, transactional=False))
+    consumer = make.consumer(handler(act))
     running = make.run(consumer)
     queue.insert("a")
     running.join()

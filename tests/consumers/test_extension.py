@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-import pgqpy
 from pgqpy.consumers import Consumer
 from pgqpy.errors import ConsumerRunning, QueueNotFound
-from tests.consumers.harness import CONSUMER, QUEUE, Maker, Queue, private, short_grace
+from tests.consumers.harness import CONSUMER, QUEUE, Queue, private, short_grace
 from tests.support.waiting import eventually
 
 
-@pytest.fixture(params=["threads", "asyncio"])
-def make(request, extension_dsn):
-    """Make consumers of a database with the extension."""
-    maker = Maker(extension_dsn, asynchronous=request.param == "asyncio")
-    yield maker
-    maker.close()
-
-
 @pytest.fixture
-def client(extension_dsn):
-    """A client of the same database."""
-    with pgqpy.connect(extension_dsn) as client:
-        yield client
+def dsn(extension_dsn):
+    """A database with the extension."""
+    return extension_dsn
 
 
 @pytest.fixture
@@ -36,14 +26,6 @@ def test_an_unknown_queue_is_told_by_its_own_class(client, make):
     with pytest.raises(QueueNotFound) as caught:
         make.start(lambda event: None).join()
     assert caught.value.queue == QUEUE
-
-
-def test_polling_finds_events(queue, make):
-    seen = []
-    make.start(lambda event: seen.append(event.data))
-    queue.insert("a", "b")
-    eventually(lambda: seen == ["a", "b"])
-    queue.wait_until_finished()
 
 
 def test_failing_events_are_retried_for_ever(queue, make):
@@ -73,12 +55,10 @@ class Hopeless(Consumer):
             batch.dead(event, "hopeless")
 
 
-def test_an_event_that_is_given_up_fails_its_batch(queue, extension_dsn, log):
-    maker = Maker(extension_dsn, asynchronous=False)
-    maker.run(Hopeless(extension_dsn))
+def test_an_event_that_is_given_up_fails_its_batch(queue, make_sync, dsn, log):
+    make_sync.run(Hopeless(dsn))
     queue.insert("a")
     eventually(lambda: "the extension pgq has no dead events" in log.text)
-    maker.close()
     assert queue.open_batch() is not None
 
 

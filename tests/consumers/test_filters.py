@@ -65,22 +65,6 @@ def test_settings_are_registered_when_they_differ(queue, make, client, log):
     assert client.call(calls.admin.get_worker_info(QUEUE, CONSUMER))[0].filter is None
 
 
-def test_open_batch_goes_on_with_the_new_settings(queue, make):
-    seen = []
-
-    def stop(event):
-        seen.append(event.data)
-        running.consumer.stop()
-
-    running = make.run(make.consumer(stop, filter={"type": ["a"]}))
-    eventually(lambda: private(running.consumer, "worked"))
-    insert(queue, "a", "b", "a", "c")
-    running.join()
-    make.start(lambda event: seen.append(event.data), filter={"type": ["b"]})
-    queue.wait_until_finished()
-    assert seen == ["a", "b"]
-
-
 @pytest.mark.usefixtures("no_grace")
 def test_of_two_programs_with_different_settings_the_second_is_refused(queue, make, connection):
     one = start(make, filter={"type": ["a"]}, shared=True)

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgqpy.consumers import Retry
+from pgqpy.consumers import Retry, TransactionalConsumer
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, patched
 from tests.support.errors import Mute
 
@@ -163,21 +163,6 @@ def test_what_cannot_be_caught_in_process_batch_ends_run(
     assert queue.pending() > 0
 
 
-def test_closing_the_connection_is_a_failure_of_that_event(queue, make_sync, effects, log):
-    def handler(event, connection):
-        if event.data == "bad":
-            connection.close()
-        connection.execute(NOTE, [event.data])
-
-    members = {"is_transactional": True, "process_event": staticmethod(handler)}
-    kind = type("Closing", (make_sync.base,), {"queue": QUEUE, "name": CONSUMER, **members})
-    make_sync.run(kind(make_sync.dsn, backoff=(1000, 1000)))
-    queue.deliver("a", "bad", "b")
-    assert effects() == ["a", "b"]
-    assert len(queue.retry_delays()) == 1
-    assert "lost its connection" not in log.text
-
-
 def test_events_that_always_lose_the_connection_are_retried_alone(queue, make, effects, log):
     """They end the server's process, say; the others must not wait for them for ever."""
 
@@ -214,23 +199,32 @@ def begun_stream(connection):
     return stream  # kept: it holds psycopg's lock
 
 
-@pytest.mark.parametrize("begin", [begun_pipeline, begun_copy, begun_transaction, begun_stream])
-def test_what_a_handler_leaves_open_on_the_connection_is_its_failure(
+def closed(connection):
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "begin", [begun_pipeline, begun_copy, begun_transaction, begun_stream, closed]
+)
+def test_what_a_handler_leaves_open_or_closes_on_the_connection_is_its_failure(
     queue, make_sync, effects, log, begin
 ):
     kept = []
 
-    def handler(event, connection):
-        if event.data == "bad":
-            kept.append(begin(connection))
-        else:
-            connection.execute(NOTE, [event.data])
+    class Leaving(TransactionalConsumer):
+        queue, name, backoff = QUEUE, CONSUMER, (1000, 1000)
 
-    members = {"queue": QUEUE, "name": CONSUMER, "is_transactional": True, "backoff": (1000, 1000)}
-    kind = type("Leaving", (make_sync.base,), {**members, "process_event": staticmethod(handler)})
-    running = make_sync.run(kind(make_sync.dsn))
+        def process_event(self, event, connection):
+            if event.data == "bad":
+                kept.append(begin(connection))
+            else:
+                connection.execute(NOTE, [event.data])
+
+    running = make_sync.run(Leaving(make_sync.dsn))
     queue.deliver("a", "bad", "b")
     running.stop()
     assert effects() == ["a", "b"]
     assert len(queue.retry_delays()) == 1
-    assert "left a statement, pipeline, COPY, stream or transaction() open" in log.text
+    left = "left a statement, pipeline, COPY, stream or transaction() open" in log.text
+    assert left == (begin is not closed)
+    assert ("lost its connection" in log.text) == left

@@ -5,15 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pgqpy.errors import ConsumerNotFound, QueueNotFound
-from tests.consumers.harness import CONSUMER, QUEUE, private
+from tests.consumers.harness import CONSUMER, QUEUE, STATEMENTS, private
 from tests.support.waiting import eventually
-
-
-def in_transaction(event):
-    yield "select 1", None
-
-
-ignore = {False: lambda event: None, True: in_transaction}
 
 
 def test_a_batch_taken_over_is_left_alone_and_the_next_one_processed(queue, client, make, caplog):
@@ -51,21 +44,18 @@ def test_a_consumer_that_loses_many_batches_goes_on(queue, client, make, caplog)
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-def test_a_consumer_unregistered_while_it_runs_ends_with_an_error(
-    queue, client, make, transactional
+@pytest.mark.parametrize("gone", ["consumer", "queue"])
+def test_a_consumer_or_queue_that_is_removed_under_a_run_ends_it(
+    queue, client, make, gone, transactional
 ):
-    running = make.start(ignore[transactional], transactional=transactional)
+    running = make.start(lambda event: STATEMENTS, transactional=transactional)
     eventually(lambda: private(running.consumer, "worked"))
-    client.unregister_consumer(QUEUE, CONSUMER)
-    with pytest.raises(ConsumerNotFound) as caught:
+    if gone == "queue":
+        client.drop_queue(QUEUE, force=True)
+    else:
+        client.unregister_consumer(QUEUE, CONSUMER)
+    expected = (QueueNotFound, ConsumerNotFound) if gone == "queue" else ConsumerNotFound
+    with pytest.raises(expected) as caught:
         running.join()
-    assert (caught.value.queue, caught.value.consumer) == (QUEUE, CONSUMER)
-
-
-@pytest.mark.parametrize("transactional", [False, True])
-def test_a_queue_dropped_while_it_runs_ends_run_with_an_error(queue, client, make, transactional):
-    running = make.start(ignore[transactional], transactional=transactional)
-    eventually(lambda: private(running.consumer, "worked"))
-    client.drop_queue(QUEUE, force=True)
-    with pytest.raises((QueueNotFound, ConsumerNotFound)):
-        running.join()
+    if gone == "consumer":
+        assert (caught.value.queue, caught.value.consumer) == (QUEUE, CONSUMER)

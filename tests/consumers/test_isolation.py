@@ -35,44 +35,40 @@ def serializable(connection):
     connection.execute(alter.format(sql.Identifier(connection.info.dbname)))
 
 
-def test_plain_consumers_side_by_side_lose_nothing_where_serializable_is_the_default(
-    serializable, queue, make, caplog
-):
+@pytest.fixture
+def run_all(serializable, queue, make, caplog):
+    """Run all consumers with handlers of this maker, `run_all(handler_for)`, until the end."""
+
+    def run(handler_for, **settings):
+        for name in CONSUMERS:
+            queue.client.register_consumer(QUEUE, name)
+        running = [make.start(handler_for(name), name=name, **settings) for name in CONSUMERS]
+        for number in range(BATCHES):
+            queue.insert(str(number))
+        wait_until_all_finished(queue)
+        for each in running:
+            each.stop()
+        assert caplog.records == []
+
+    return run
+
+
+def test_plain_consumers_side_by_side_lose_nothing_where_serializable_is_the_default(run_all):
     seen: dict[str, list[str]] = {name: [] for name in CONSUMERS}
-    for name in CONSUMERS:
-        queue.client.register_consumer(QUEUE, name)
-    running = [
-        make.start(lambda event, name=name: seen[name].append(event.data), name=name)
-        for name in CONSUMERS
-    ]
-    for number in range(BATCHES):
-        queue.insert(str(number))
-    wait_until_all_finished(queue)
-    for each in running:
-        each.stop()
+    run_all(lambda name: lambda event: seen[name].append(event.data))
     assert seen == {name: [str(number) for number in range(BATCHES)] for name in CONSUMERS}
-    assert caplog.records == []
 
 
 def test_transactional_consumers_are_in_read_committed_whatever_database_and_handler_set(
-    serializable, queue, make, effects, caplog
+    run_all, effects
 ):
-    for name in CONSUMERS:
-        queue.client.register_consumer(QUEUE, name)
-
     def handler(event):
         yield "select count(*) from effect", []
         yield NOTE, [event.data]
         yield ISOLATION, []
         yield "set default_transaction_isolation = 'repeatable read'", []
 
-    running = [make.start(handler, transactional=True, name=name) for name in CONSUMERS]
-    for number in range(BATCHES):
-        queue.insert(str(number))
-    wait_until_all_finished(queue)
-    for each in running:
-        each.stop()
+    run_all(lambda _name: handler, transactional=True)
     counted = Counter(effects())
     assert counted.pop("read committed") == BATCHES * len(CONSUMERS)
     assert counted == dict.fromkeys(map(str, range(BATCHES)), len(CONSUMERS))
-    assert caplog.records == []

@@ -8,7 +8,7 @@ from psycopg.pq import TransactionStatus
 from pgqpy import calls
 from pgqpy.consumers import session_watch
 from pgqpy.consumers.crash import RunEnd
-from tests.consumers.harness import CONSUMER, END, NOTE, QUEUE
+from tests.consumers.harness import CONSUMER, END, NOTE, QUEUE, STATEMENTS
 from tests.support.waiting import eventually
 
 LOCKS = """
@@ -35,16 +35,12 @@ def test_a_lock_of_another_session_is_told_and_does_not_keep_it_from_stopping(
 ):
     seen = []
 
-    def plain(event):
+    def handler(event):
         seen.append(event.data)
-
-    def in_transaction(event):
-        plain(event)
-        yield "select 1", None
+        return STATEMENTS
 
     if settings.get("shared"):
         queue.client.call(calls.share.set_consumer_mode(QUEUE, CONSUMER, "shared"))
-    handler = in_transaction if settings.get("transactional") else plain
     keeper = connect()
     if started:
         running = make.start(handler, **settings)

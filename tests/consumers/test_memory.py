@@ -13,7 +13,7 @@ import resource, sys
 from pgqpy.consumers import Consumer, TransactionalConsumer
 
 class Counting:
-    queue, name, seen, on_error = {queue!r}, {name!r}, 0, "stop"
+    queue, name, seen, on_error, part_size = {queue!r}, {name!r}, 0, "stop", 1000
 
     def count(self):
         if self.seen == 0:

@@ -14,7 +14,7 @@ from pgqpy.consumers import measures
 from pgqpy.consumers.measures import MOST, HandlerTimes, Histogram, InsertTimes
 from pgqpy.consumers.metrics import expose_metrics
 from pgqpy.records import Event
-from tests.consumers.harness import CONSUMER, QUEUE, private
+from tests.consumers.harness import CONSUMER, QUEUE
 from tests.support.waiting import eventually
 
 OLD = "update pgq.event_template set ev_time = now() - interval '2 hours' where ev_data = 'old'"
@@ -113,14 +113,6 @@ def test_a_failed_batch_is_timed_and_has_no_age(queue, make_sync, metrics):
     run(make_sync, metrics, process_batch=fail_once, backoff=(0.01, 3600.0))
     eventually(lambda: metrics(EVENTS) == 2)
     assert (metrics(f"{HANDLER}_count"), metrics(f"{AGE}_count")) == (2, 2)
-
-
-def test_a_consumer_that_is_not_exposed_calls_its_handler_directly(queue, make):
-    running = make.start(lambda event: None)
-    eventually(lambda: private(running.consumer, "loop"))
-    loop = private(running.consumer, "loop")
-    assert loop.process_event == running.consumer.process_event
-    assert running.consumer.counts().times is None
 
 
 def test_two_consumers_of_one_name_are_added_up(queue, make, metrics):

@@ -13,8 +13,16 @@ import pgqpy
 from pgqpy.consumers import Consumer
 from pgqpy.consumers.crash import RunEnd
 from pgqpy.errors import ConnectionFailed, ConsumerNotFound, SchemaMissing, SchemaRefused
-from tests.consumers.harness import CONSUMER, END, QUEUE, SESSIONS, Maker, Queue, installed
-from tests.support.crash import kill_server
+from tests.consumers.harness import (
+    CONSUMER,
+    END,
+    QUEUE,
+    SESSIONS,
+    STATEMENTS,
+    Maker,
+    Queue,
+    installed,
+)
 from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
@@ -63,16 +71,12 @@ def test_a_connection_lost_in_a_handler_gives_the_batch_again(
 ):
     seen = []
 
-    def plain(event):
+    def handler(event):
         seen.append(event.data)
         if seen == ["a", "b"]:
             connection.execute(END)
+        return STATEMENTS
 
-    def in_transaction(event):
-        plain(event)
-        yield "select 1", None
-
-    handler = in_transaction if transactional else plain
     make.start(handler, transactional=transactional)
     queue.deliver("a", "b", "c")
     # A plain handler may begin one more event before the end of the session is noticed.
@@ -126,14 +130,10 @@ def test_a_handler_that_always_kills_the_connection_does_not_spin(
 ):
     """Each time it must wait longer, though the new connection itself works."""
 
-    def plain(event):
+    def handler(event):
         connection.execute(END)
+        return STATEMENTS
 
-    def in_transaction(event):
-        plain(event)
-        yield "select 1", None
-
-    handler = in_transaction if transactional else plain
     running = make.start(handler, transactional=transactional)
     queue.insert("a")
     eventually(lambda: log.text.count("lost its connection") >= 3)
@@ -149,43 +149,6 @@ def test_a_loss_after_some_work_is_a_new_one_that_needs_no_long_wait(queue, make
     delays = [float(delay) for delay in re.findall(r"tries again in ([\d.]+) s", log.text)]
     assert len(delays) == 8
     assert max(delays) <= 0.1  # seconds; the eighth in a row may wait for more than 10
-
-
-@pytest.mark.parametrize(("transactional", "crash"), [(False, True), (True, False), (True, True)])
-def test_a_server_restart_in_the_middle_of_a_batch_loses_nothing(
-    own_server, asynchronous, transactional, crash, log
-):
-    dsn = installed(own_server)
-    with pgqpy.connect(dsn) as client:
-        queue = Queue(client)
-        client.connection.execute("create table effect (data text)")
-        queue.insert("a", "b", "c")
-    seen = []
-
-    def plain(event):
-        seen.append(event.data)
-        if seen == ["a", "b"]:
-            if crash:
-                kill_server(own_server)
-            else:
-                own_server.stop("fast")
-            own_server.start()
-
-    def in_transaction(event):
-        yield "insert into effect values (%s)", [event.data]
-        plain(event)
-
-    maker = Maker(dsn, asynchronous=asynchronous)
-    maker.start(in_transaction if transactional else plain, transactional=transactional)
-    try:
-        eventually(lambda: seen[-3:] == ["a", "b", "c"] and len(seen) > 3)
-        with pgqpy.connect(dsn) as client:
-            Queue(client).wait_until_finished()
-            effects = client.connection.execute("select data from effect").fetchall()
-    finally:
-        maker.close()
-    assert effects == ([("a",), ("b",), ("c",)] if transactional else [])
-    assert "runs again" in log.text
 
 
 def test_a_consumer_unregistered_during_an_outage_does_not_begin_anew(

@@ -8,7 +8,7 @@ import pytest
 
 from pgqpy.consumers import Retry
 from pgqpy.errors import QueueNotFound
-from tests.consumers.harness import CONSUMER, QUEUE, Name, private
+from tests.consumers.harness import CONSUMER, QUEUE, Name
 from tests.support.waiting import eventually
 
 
@@ -53,14 +53,15 @@ def test_a_failing_event_is_delivered_again_through_the_retry_queue(queue, make)
     assert seen == [("a", None), ("b", None), ("c", None), ("b", 1)]
 
 
-def test_retry_asks_for_its_own_delay_and_never_kills_the_event(queue, client, make):
+@pytest.mark.parametrize("on_error", ["retry", "stop"])
+def test_retry_asks_for_its_own_delay_and_never_kills_the_event(queue, client, make, on_error):
     seen = []
 
     def handler(event):
         seen.append(event.retry)
         raise Retry(after=1000, reason="later")
 
-    make.start(handler, max_retries=0)
+    make.start(handler, max_retries=0, on_error=on_error)
     queue.deliver("a")
     (delay,) = queue.retry_delays()
     assert 900 < delay <= 1000
@@ -140,15 +141,6 @@ def test_on_error_stop_raises_the_original_and_leaves_the_batch_unfinished(queue
     assert seen == ["a", "b", "c"]
 
 
-def test_retry_does_not_stop_a_consumer_that_stops_on_errors(queue, make):
-    def handler(event):
-        raise Retry(after=1000)
-
-    make.start(handler, on_error="stop")
-    queue.deliver("a")
-    assert len(queue.retry_delays()) == 1
-
-
 def test_stop_in_the_last_event_finishes_the_batch(queue, make):
     def handler(event):
         if event.data == "b":
@@ -215,13 +207,6 @@ def test_a_handlers_own_database_error_is_its_own(queue, make, connect):
     make.start(handler)
     queue.deliver("a")
     assert len(queue.retry_delays()) == 1
-
-
-def test_the_same_object_runs_once_at_a_time(queue, make):
-    running = make.start(lambda event: None)
-    eventually(lambda: private(running.consumer, "worked"))
-    with pytest.raises(RuntimeError):
-        make.run(running.consumer).join()
 
 
 def test_private_names_of_an_application_do_not_break_the_consumer(queue, make):

@@ -91,16 +91,6 @@ def test_a_signal_lets_the_event_end_and_leaves_the_batch_unfinished(
     assert queue.open_batch() is not None
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_an_idle_process_at_once(queue, start, number):
-    process = start("print('handled', flush=True)")
-    queue.insert("a")
-    process.wait_for_output("handled")
-    queue.wait_until_finished()
-    process.signal(number)
-    assert process.wait() == 0
-
-
 LOGGED = "import logging; logging.basicConfig(level=logging.INFO); consumer.run()"
 
 
@@ -137,41 +127,6 @@ def test_a_process_batch_ends_before_a_signal_does(queue, start, connect):
     assert queue.open_batch() is None
 
 
-@pytest.mark.parametrize("transactional", [False, True])
-def test_sigkill_before_finish_gives_the_batch_again(
-    queue, start, connection, connect, transactional
-):
-    connection.execute("create table effect (data text)")
-    writer = "connection" if transactional else "other"
-    body = f"""
-        {writer}.execute("insert into effect values (%s)", [event.data])
-        if event.data == "c":
-            other.execute(GATE)
-    """
-    with shut_gate(connect()) as gate:
-        process = start(body.replace("GATE", repr(gate.wait_sql)), transactional=transactional)
-        queue.insert("a", "b", "c")
-        gate.wait_for_arrival()
-        process.kill()
-    again = start(body.replace("GATE", "'select 1'"), transactional=transactional)
-    queue.wait_until_finished()
-    rows = [row[0] for row in connection.execute("select data from effect")]
-    assert rows == (["a", "b", "c"] if transactional else ["a", "b", "c"] * 2)
-    assert again.terminate() == 0
-
-
-def test_signal_handlers_are_put_back(queue, start):
-    run = """
-import signal
-before = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)]
-consumer.run()
-print("same", before == [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)])
-"""
-    process = start("self.stop()", run=run)
-    queue.insert("a")
-    process.wait_for_output("same True")
-
-
 def test_sighup_that_is_ignored_stays_ignored(queue, start):
     """As under nohup."""
     run = """
@@ -186,23 +141,6 @@ consumer.run()
     queue.insert("still here")
     process.wait_for_output("still here")
     assert process.terminate() == 0
-
-
-def test_in_another_thread_no_signal_handler_is_installed(queue, start):
-    run = """
-import signal
-before = signal.getsignal(signal.SIGTERM)
-def target():
-    consumer.run()
-thread = threading.Thread(target=target); thread.start()
-while thread.is_alive():
-    assert signal.getsignal(signal.SIGTERM) is before
-    thread.join(0.01)
-print("never")
-"""
-    process = start("self.stop()", run=run)
-    queue.insert("a")
-    process.wait_for_output("never")
 
 
 @pytest.mark.parametrize("transactional", [False, True])

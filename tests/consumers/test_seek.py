@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import pgqpy
-from tests.consumers.harness import CONSUMER, QUEUE
+from tests.consumers.harness import CONSUMER, QUEUE, STATEMENTS
 from tests.consumers.keyed import insert_keyed, parked
 from tests.support.waiting import eventually
 
@@ -21,16 +21,6 @@ KINDS = {
 }
 
 
-def shaped(handler, settings):
-    """Let the handler of a transactional consumer be a generator."""
-
-    def in_transaction(event):
-        handler(event)
-        yield "select 1", None
-
-    return in_transaction if settings.get("transactional") else handler
-
-
 @pytest.mark.parametrize("settings", KINDS.values(), ids=KINDS.keys())
 def test_run_goes_on_at_the_place(queue, make, settings):
     seen, at_work, may_end = [], threading.Event(), threading.Event()
@@ -40,6 +30,7 @@ def test_run_goes_on_at_the_place(queue, make, settings):
         if seen == ["a", "b"]:
             at_work.set()
             assert may_end.wait(30)
+        return STATEMENTS
 
     def seek():
         with pgqpy.connect(make.dsn) as other:
@@ -47,7 +38,7 @@ def test_run_goes_on_at_the_place(queue, make, settings):
 
     for data in "abc":
         queue.insert(data)
-    running = make.start(shaped(handler, settings), **settings)
+    running = make.start(handler, **settings)
     assert at_work.wait(30)
     seeker = threading.Thread(target=seek)
     seeker.start()
@@ -64,25 +55,6 @@ def test_run_goes_on_at_the_place(queue, make, settings):
     running.stop()
 
 
-def test_events_are_the_same_and_their_retries_do_not_come_too(queue, client, make):
-    seen, broken = [], True
-
-    def handler(event):
-        seen.append((event.id, event.data))
-        if broken:
-            raise ValueError("a bug")
-
-    first = queue.insert("a", "b")
-    running = make.start(handler, backoff=(60, 60))
-    eventually(lambda: len(queue.retry_delays()) == 2)
-    broken = False
-    assert client.seek_consumer(QUEUE, CONSUMER, "beginning").dropped == 2
-    eventually(lambda: len(seen) == 4)
-    assert seen[2:] == list(zip(first, "ab", strict=True)) == seen[:2]
-    assert queue.retry_now() == 0
-    running.stop()
-
-
 @pytest.mark.parametrize(
     "settings", [{}, {"lanes": 2}, {"concurrency": 4}, {"transactional": True}]
 )
@@ -94,9 +66,10 @@ def test_keys_that_were_parked_are_handled_again_in_order(queue, client, make, s
         if broken and event.data == "a-1":
             raise ValueError("a bug")
         seen.append(event.data)
+        return STATEMENTS
 
     park = {"on_error": "park", "key": "extra1", "backoff": (3600.0, 3600.0)}
-    running = make.start(shaped(handler, settings), **park, **settings)
+    running = make.start(handler, **park, **settings)
     insert_keyed(queue, "a-1", "b-1", "a-2")
     insert_keyed(queue, "a-3", "b-2")
     eventually(lambda: parked(queue) == ["a-1", "a-2", "a-3"])

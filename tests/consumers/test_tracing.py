@@ -145,13 +145,14 @@ def test_each_worker_says_who_it_is(queue, make, spans):
     assert sorted(each["messaging.client.id"] for each in told) == ["billing.1", "billing.2"]
 
 
-def test_a_consumer_that_is_not_traced_calls_its_handler_directly(queue, make):
+def test_a_consumer_that_is_not_traced_or_measured_calls_its_handler_directly(queue, make):
     running = make.start(lambda event: None)
     queue.insert("a")
     eventually(lambda: running.consumer.counts().events == 1)
     loop = private(running.consumer, "loop")
     assert loop.process_event == running.consumer.process_event
     assert loop.current.trace is None
+    assert running.consumer.counts().times is None
 
 
 def test_what_cannot_be_traced_is_refused(make):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
-import psycopg
 import pytest
 
 from pgqpy.consumers import Retry, TransactionalConsumer
@@ -29,20 +26,6 @@ def test_effects_are_invisible_until_the_batch_is_finished(queue, make, effects)
     assert seen == [[], []]
 
 
-def test_only_the_failing_event_goes_to_the_retry_queue(queue, make, effects):
-    def handler(event):
-        yield NOTE, [event.data]
-        if event.data == "b" and not event.retry:
-            raise ValueError("not yet")
-
-    make.start(handler, transactional=True)
-    queue.deliver("a", "b", "c")
-    assert effects() == ["a", "c"]
-    assert queue.retry_now() == 1
-    queue.wait_until_finished()
-    assert effects() == ["a", "c", "b"]
-
-
 def test_an_event_whose_statement_fails_is_set_apart_too(queue, make, effects):
     def handler(event):
         yield NOTE, [event.data]
@@ -51,25 +34,6 @@ def test_an_event_whose_statement_fails_is_set_apart_too(queue, make, effects):
     make.start(handler, transactional=True)
     queue.deliver("1", "0", "2")
     assert effects() == ["1", "2"]
-    assert len(queue.retry_delays()) == 1
-
-
-class Swallowing(TransactionalConsumer):
-    """Takes no notice of a statement that fails."""
-
-    queue, name = QUEUE, CONSUMER
-
-    def process_event(self, event, connection):
-        with suppress(psycopg.Error):
-            connection.execute(NOTE, [event.data])
-            connection.execute("select 1 / %s", [int(event.data != "b")])
-
-
-def test_a_swallowed_database_error_is_a_failure_of_that_event(queue, dsn, effects, make_sync):
-    """The transaction is broken then, whatever the handler thinks of it."""
-    make_sync.run(Swallowing(dsn))
-    queue.deliver("a", "b", "c")
-    assert effects() == ["a", "c"]
     assert len(queue.retry_delays()) == 1
 
 
@@ -121,24 +85,6 @@ def test_retry_and_dead_events_are_in_the_same_transaction(queue, client, make, 
     assert [dead.ev_data for dead in client.get_dead_events(QUEUE, CONSUMER)] == ["never"]
 
 
-def test_on_error_stop_rolls_everything_back(queue, make, effects):
-    failure = ValueError("stop here")
-
-    def handler(event):
-        yield NOTE, [event.data]
-        if event.data == "b":
-            raise failure
-
-    queue.insert("a", "b")
-    with pytest.raises(ValueError) as caught:
-        make.start(handler, transactional=True, on_error="stop").join()
-    assert caught.value is failure
-    assert effects() == []
-    make.start(note, transactional=True)
-    queue.wait_until_finished()
-    assert effects() == ["a", "b"]
-
-
 def test_stop_rolls_the_batch_back_and_it_is_delivered_again(queue, make, effects):
     def handler(event):
         running.consumer.stop()
@@ -153,15 +99,17 @@ def test_stop_rolls_the_batch_back_and_it_is_delivered_again(queue, make, effect
     assert effects() == ["a", "b"]
 
 
-@pytest.mark.parametrize("bad_before", [False, True])
+@pytest.mark.parametrize(("bad_before", "raises"), [(False, False), (True, False), (False, True)])
 def test_a_handler_that_ends_the_transaction_by_sql_ends_run(
-    queue, make, effects, subtests, bad_before
+    queue, make, effects, subtests, bad_before, raises
 ):
     def handler(event):
         if event.data == "bad":
             raise ValueError("so that every event gets a savepoint")
         yield NOTE, [event.data]
         yield statement, None
+        if raises:
+            raise ValueError("besides")
 
     queue.insert(*(["bad"] if bad_before else []), "a", "b")
     for statement in ("commit", "rollback", "rollback; begin", "commit; begin"):
@@ -182,24 +130,6 @@ def test_a_handler_that_calls_commit_or_rollback_ends_run(queue, make_sync, dsn,
     with refused("2D000"):
         make_sync.run(Committing(dsn)).join()
     assert effects() == []
-
-
-def test_parts_that_grow_after_crashes_are_handled_once(queue, client, make, effects):
-    """34 parts that went well make the parts larger, which moves the consumer's position."""
-    numbers = [str(number) for number in range(40)]
-    queue.insert(*numbers)
-    assert client.next_batch(QUEUE, CONSUMER) is not None
-    for holder in ("host:1:a", "host:1:b"):
-        client.connection.execute("select pgq.begin_run(%s, %s, %s)", (QUEUE, CONSUMER, holder))
-    seen = []
-
-    def handler(event):
-        seen.append(event.data)
-        yield NOTE, [event.data]
-
-    make.start(handler, transactional=True, part_size=1)
-    queue.wait_until_finished()
-    assert seen == effects() == numbers
 
 
 def test_a_row_factory_set_by_a_handler_breaks_nothing(queue, dsn, make_sync, effects):

@@ -19,7 +19,6 @@ from pgqpy.consumers._sync import consumer as sync_consumer
 from pgqpy.consumers._sync import transactional as sync_loop
 from pgqpy.errors import PgqError
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS
-from tests.support.sqlstates import refused
 from tests.support.waiting import eventually
 
 
@@ -123,17 +122,6 @@ def test_an_event_after_which_the_server_ends_the_session_is_set_apart(
     queue.deliver("a", "b", "c")
     assert effects() == ["b", "c"]
     assert len(queue.retry_delays()) == 1
-
-
-@pytest.mark.parametrize("end", ["commit", "rollback"])
-def test_a_handler_that_ends_the_transaction_and_raises_is_told_of_that(queue, make, effects, end):
-    def handler(event):
-        yield end, []
-        raise ValueError("besides")
-
-    queue.insert("a")
-    with refused("2D000"):
-        make.start(handler, transactional=True).join()
 
 
 def test_a_handler_that_moves_its_own_consumer_is_not_repeated_without_a_pause(

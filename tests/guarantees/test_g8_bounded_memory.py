@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pgqpy
-from pgqpy.consumers import Consumer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pgqpy import Event
 
 EVENTS = 1_500
 FETCH_SIZE = 50
@@ -82,30 +80,6 @@ def test_large_batch_comes_by_fetches_though_its_tick_promised_few(
         count = sum(1 for _ in filled.get_batch_events(batch, fetch_size=FETCH_SIZE))
     assert count == EVENTS
     assert max(_rows_per_answer(tmp_path / "trace")) <= FETCH_SIZE + 1
-
-
-class _Measured(Consumer):
-    queue = "q"
-    name = "c"
-    part_size = FETCH_SIZE
-    seen = 0
-
-    def process_event(self, event: Event) -> None:
-        self.seen += 1
-        if self.seen == EVENTS:
-            self.stop()
-
-
-def test_consumer_holds_no_more_than_its_part_size(filled: pgqpy.Client, dsn: str) -> None:
-    consumer = _Measured(dsn)
-    tracemalloc.start()
-    try:
-        consumer.run()
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert consumer.seen == EVENTS
-    assert peak < EVENTS * OCTETS / 5
 
 
 def test_load_of_any_length_passes_through_a_small_buffer(client: pgqpy.Client) -> None:
