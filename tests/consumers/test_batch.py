@@ -108,21 +108,6 @@ def test_an_event_can_be_given_up(queue, client, collect, log, transactional):
     assert "is dead\nLookupError: gone" in log.text
 
 
-def test_a_failing_batch_stays_unfinished_and_is_delivered_again(queue, collect, caplog):
-    def fail_once(batch, events):
-        if events and len(ids) < 2:
-            ids.append(batch.info.id)
-            raise ValueError("not this time")
-        ids.append(batch.info.id)
-
-    ids: list[int] = []
-    running = collect(fail_once, backoff=(0.01, 3600.0))
-    queue.deliver("a")
-    assert [batch for batch in running.consumer.batches if batch] == [["a"]] * 3
-    assert len(set(ids[:3])) == 1
-    assert "stays unfinished" in caplog.text
-
-
 def test_stop_during_the_backoff_ends_run(queue, collect):
     def fail(batch, events):
         raise ValueError("never")

@@ -38,29 +38,6 @@ async def test_a_run_that_anyio_cancels_again_and_again_ends_in_order(queue, dsn
     assert queue.pending() > 0
 
 
-@pytest.mark.parametrize("concurrency", [1, 2])
-async def test_anyio_breaks_off_nothing_that_a_handler_shields(queue, dsn, concurrency):
-    cleaned = []
-
-    class Shielding(Gated):
-        async def process_event(self, event):
-            try:
-                await super().process_event(event)
-            finally:
-                with anyio.CancelScope(shield=True):
-                    for _ in range(10):
-                        await anyio.lowlevel.checkpoint()
-                    cleaned.append(event.data)
-
-    consumer = Shielding(dsn, concurrency=concurrency)
-    queue.insert("a")
-    async with anyio.create_task_group() as group:
-        group.start_soon(consumer.run)
-        await asyncio.wait_for(consumer.entered.wait(), 30)
-        group.cancel_scope.cancel()
-    assert cleaned == ["a"]
-
-
 async def test_anyio_breaks_off_nothing_though_scopes_are_cancelled_one_in_the_other(queue, dsn):
     consumer: Any = Gated(dsn)
     cleaned, inner = [], anyio.CancelScope()

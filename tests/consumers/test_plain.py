@@ -196,19 +196,6 @@ def test_many_failures_are_written_in_parts(queue, client, make):
     assert len(queue.retry_delays()) == 55
 
 
-def test_a_handlers_own_database_error_is_its_own(queue, make, connect):
-    """It must not be taken for a loss of the consumer's connection."""
-    other = connect()
-
-    def handler(event):
-        if not event.retry:
-            other.execute("select pg_terminate_backend(pg_backend_pid())")
-
-    make.start(handler)
-    queue.deliver("a")
-    assert len(queue.retry_delays()) == 1
-
-
 def test_private_names_of_an_application_do_not_break_the_consumer(queue, make):
     seen = []
     names = "stop lock session running worked lost loop counts outage run begin"

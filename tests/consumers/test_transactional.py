@@ -26,17 +26,6 @@ def test_effects_are_invisible_until_the_batch_is_finished(queue, make, effects)
     assert seen == [[], []]
 
 
-def test_an_event_whose_statement_fails_is_set_apart_too(queue, make, effects):
-    def handler(event):
-        yield NOTE, [event.data]
-        yield f"select 1 / {event.data}", []
-
-    make.start(handler, transactional=True)
-    queue.deliver("1", "0", "2")
-    assert effects() == ["1", "2"]
-    assert len(queue.retry_delays()) == 1
-
-
 @pytest.mark.parametrize("data", ["abc", "ba" * 10])
 def test_a_deferred_constraint_fails_its_own_event_only(queue, make, effects, connection, data):
     """However many fail: psycopg prepares statements that come often."""

@@ -132,18 +132,6 @@ def test_what_was_rolled_back_is_not_there_and_what_took_long_is(feed, client, c
     assert datas(read(feed.batch(startingTick=last - 1))) == ["slow"]
 
 
-def test_partitions_are_the_whole_range_once(feed, client):
-    client.insert_events(feed.queue, (("t", f"{number:05}") for number in range(5000)))
-    feed.tick()
-    for number in range(10):
-        feed.insert(f"small {number}")
-    reader = feed.batch(DATA, minPartitions=7)
-    partitions = reader.partitions()
-    assert len(partitions) == 7
-    whole = [f"{number:05}" for number in range(5000)] + [f"small {number}" for number in range(10)]
-    assert datas(rows_of(reader, partitions)) == whole
-
-
 def test_what_tasks_staged_side_by_side_is_read_side_by_side(feed):
     feed.insert("plain")
     stages = []

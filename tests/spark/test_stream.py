@@ -109,20 +109,6 @@ def test_a_micro_batch_is_the_same_when_it_comes_again(feed, client, start):
     assert again.datas() == ["c"]
 
 
-def test_rotation_leaves_what_may_be_read_again(feed, start):
-    stream = start().begin()
-    feed.insert("a")
-    stream.run()
-    feed.rotate()
-    kept = feed.client.connection.execute("select ev_data from pgq.event_1").fetchall()
-    assert kept == [("a",)]
-    stream.reader.commit(stream.offset)
-    feed.tick()
-    feed.rotate()
-    kept = feed.client.connection.execute("select ev_data from pgq.event_1").fetchall()
-    assert kept == []
-
-
 def test_a_driver_killed_before_its_first_offset_is_written_leaves_no_trace(feed, start):
     stream = start(startingOffsets="earliest")
     feed.insert("a")
