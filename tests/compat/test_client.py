@@ -121,7 +121,6 @@ LACKS: dict[str, Callable[[Any], Any]] = {
 
 
 async def test_what_the_extension_lacks_is_named(orders: Any, subtests: pytest.Subtests) -> None:
-    assert await orders.runner.is_extension()
     for function, call in LACKS.items():
         with subtests.test(function):
             async with orders.transaction():
