@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 POLL_INTERVAL = 1.0  # seconds; a tick notifies, unless the notification queue is full
-SHORTEST = 0.05  # seconds between two looks, however often the queue is ticked
+SHORTEST = 0.05  # seconds between two polls, however often the queue is ticked
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two attempts to connect
 
 

@@ -57,7 +57,6 @@ comment on table pgq.queue is 'One row per queue: settings, names of tables and 
 
 -- Table: pgq.checked. Two rows for each queue, of two transactions, with the transaction ids by
 -- which the rows themselves were written. A restore writes all rows anew, by one id: see is_moved.
---
 create table pgq.checked (
     checked_queue int references pgq.queue,
     checked_number int check (checked_number in (1, 2)),

@@ -63,9 +63,7 @@ async def test_tasks_of_a_transaction_that_is_rolled_back_insert_nothing(
     """Their calls wait for each other, and gather() does not wait for them."""
     async with connected(dsn, connects) as client:
         with pytest.raises(InvalidEvent):
-            async with (
-                client.transaction() if block == "client" else (client.connection.transaction())
-            ):
+            async with block_of(client, block):
                 await insert_all(client)
         await wait_for_tasks()
         await client.insert_event(new_orders, "later", None)

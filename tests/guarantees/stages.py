@@ -1,4 +1,4 @@
-"""Stages of the queue `q`: how a task writes one, how it is given away, how a batch is read."""
+"""Stages of the queue `q`: how a task writes one, how it is released, how a batch is read."""
 
 from __future__ import annotations
 

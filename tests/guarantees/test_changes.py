@@ -95,9 +95,10 @@ def test_wrong_changes_are_refused(db: Database) -> None:
         db.main.one(BEGIN, "a", None, "x" * 201)
     with refused("PQ009"):
         db.main.one(BEGIN, "a", '{"ids": "%s"}' % ("x" * 10_000), None)
-    for no_object in ("[1]", '"text"'):
+    deep = "[" * 20 + "]" * 20
+    for unreadable in ("[1]", '"text"', '{"a": -1e5000}', f'{{"a": {deep}}}'):
         with refused("PQ009"):
-            db.main.one(BEGIN, "a", no_object, None)
+            db.main.one(BEGIN, "a", unreadable, None)
     with refused("PQ009"):
         db.main.one(END, note(db.main, "a"), None)
     assert db.main.all(LIST) == [(1, "a", None)]

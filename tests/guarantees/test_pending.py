@@ -104,7 +104,8 @@ def test_events_before_the_first_new_id_wait_for_longer(db: Database) -> None:
     db.queue()
     open_across_a_tick(db, "a").commit()
     seen = db.main.tick()
-    db.main.tick_after("b")
+    db.main.run("select pgq.insert_event('q', 't', n::text) from generate_series(1, 1001) n")
+    db.main.tick()
     assert db.main.one(SINCE) == seen
 
 

@@ -19,10 +19,12 @@ begin
     elsif greatest(length(i_user_name), length(i_queue_name), length(i_consumer_name)) > 200 then
         raise exception 'names of users, queues and consumers must have at most 200 characters'
             using errcode = 'PQ009';
-    elsif length(i_arguments::text) > 10000 or jsonb_typeof(i_arguments) <> 'object' then
+    elsif length(i_arguments::text) > 10000 or jsonb_typeof(i_arguments) <> 'object'
+            or jsonb_path_exists(i_arguments, '$.**{20}')  -- which json of Python cannot read
+            or jsonb_path_exists(i_arguments, '$.** ? (@ > 1e300 || @ < -1e300)') then
         raise exception 'arguments must be a JSON object of at most 10000 characters'
-            using errcode = 'PQ009',
-            hint = 'leave payloads out, and give the number of ids instead of a long list';
+            using errcode = 'PQ009', hint = 'leave payloads out, give the number of ids instead of '
+                'a long list; at most 20 levels, no number of more than 300 digits';
     end if;
     insert into pgq.change (
             change_action, change_queue, change_consumer, change_arguments, change_user)

@@ -26,15 +26,20 @@ begin
      group by 1, 2;
     select * into done
       from pgq.tick where tick_queue = s.sub_queue and tick_id = s.reached limit 1;
-    v_late := pgq.range_txids(s.sub_queue, done.tick_snapshot, (
-        select tick_snapshot from pgq.tick
-         where tick_queue = s.sub_queue order by tick_id desc limit 1), 1000);
     select tick_id into v_first
       from pgq.tick
      where tick_queue = s.sub_queue and tick_id > done.tick_id
-       and (tick_event_seq > done.tick_event_seq or exists (
-            select from unnest(v_late) x where txid_visible_in_snapshot(x, tick_snapshot)))
+       and tick_event_seq > done.tick_event_seq
      order by tick_id limit 1;
+    v_late := pgq.range_txids(s.sub_queue, done.tick_snapshot, (
+        select tick_snapshot from pgq.tick
+         where tick_queue = s.sub_queue and (tick_id < v_first) is not false
+         order by tick_id desc limit 1), 1000);  -- before the ids of v_first
+    v_first := least(v_first, (
+        select tick_id from pgq.tick
+         where tick_queue = s.sub_queue and tick_id > done.tick_id and exists (
+                select from unnest(v_late) x where txid_visible_in_snapshot(x, tick_snapshot))
+         order by tick_id limit 1));
     return least((
         select tick_time from pgq.tick
          where tick_queue = s.sub_queue and tick_id = least(v_first, s.opened) limit 1), (

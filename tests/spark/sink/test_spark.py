@@ -102,7 +102,7 @@ def test_a_stream_cannot_overwrite_a_queue(options):
         PgqDataSource(options).streamWriter(SCHEMA, overwrite=True)
 
 
-def test_each_epoch_of_a_stream_is_given_away_at_once_and_not_doubled_when_spark_repeats_it(
+def test_each_epoch_of_a_stream_is_released_at_once_and_not_doubled_when_spark_repeats_it(
     stream, stored, delivered, connection, tmp_path
 ):
     for number in range(3):

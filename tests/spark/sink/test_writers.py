@@ -107,7 +107,7 @@ def test_an_abort_without_a_server_says_so_and_goes_on(epoch, caplog, monkeypatc
     assert "left to maintenance" in caplog.text
 
 
-def test_each_batch_write_is_given_away_by_one_transaction(options, delivered, connection):
+def test_each_batch_write_is_released_by_one_transaction(options, delivered, connection):
     writer = BatchWriter(options, SCHEMA)
     messages = [writer.write(iter(batches("a", "b"))), writer.write(iter(batches("c")))]
     assert delivered() == []

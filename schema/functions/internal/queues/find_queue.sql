@@ -1,5 +1,5 @@
--- The row of a queue. A caller that locks the row selects it itself, so that the lock is seen where
--- it is taken, and calls raise_queue_not_found.
+-- The row of a queue. A caller that locks the row does so first, in a statement of its own: this
+-- read is younger than the lock.
 -- Raises: PQ001 No such queue.
 create or replace function pgq.find_queue(i_queue_name text)
 returns pgq.queue language plpgsql as $$

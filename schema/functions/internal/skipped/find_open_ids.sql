@@ -6,7 +6,7 @@
 -- Parameters: p: the position of a consumer, a lane or a worker. i_ids: the events. i_events: as
 --   find_events_by_id returns them, since before the batch was opened: their transactions make the
 --   search a probe of the index.
--- Returns: their ids.
+-- Returns: their ids. Raises: as range_sql.
 create or replace function pgq.find_open_ids(
     p pgq.current_position, i_ids bigint[], i_events pgq.event_template[])
 returns bigint[] language plpgsql as $$
@@ -34,8 +34,9 @@ begin
         'select array_agg(ev_id) from (%s) e where ev_txid = any ($1) and ev_id = any ($2)',
         pgq.range_sql(p.sub_queue, v_start, v_end, v_owner, null, v_filter))
         into v_open using array(
-            select ev_txid from unnest(i_events)
-            union select stage_released_by from pgq.stage where stage_queue = p.sub_queue), i_ids;
+            select ev_txid from unnest(i_events) union
+            select stage_released_by from unnest(i_events) join pgq.stage
+                on stage_queue = p.sub_queue and stage_txid = ev_txid), i_ids;
     return array(
         select id from unnest(v_open) id
          where (id > p.pos_from) is not false and (id <= p.pos_to) is not false
