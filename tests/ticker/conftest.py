@@ -9,6 +9,7 @@ import pytest
 
 from pgqpy.ticker import session, tick
 from pgqpy.ticker.loop import TICK_SETTINGS
+from pgqpy.ticker.session import Sessions
 from pgqpy.ticker.statements import Statements
 from tests.ticker.harness import NAMES, Daemon, DaemonProcess
 
@@ -36,6 +37,14 @@ def start() -> Iterator[Callable[..., Daemon]]:
 def start_process(spawn: Callable[..., PythonProcess]) -> Callable[..., DaemonProcess]:
     """Start a daemon as a process: `start_process(dsn, retry_period=0.1, env={…})`."""
     return lambda *dsns, **settings: DaemonProcess(spawn, *dsns, **settings)
+
+
+@pytest.fixture
+def sessions() -> Iterator[Sessions]:
+    """The sessions of a daemon, closed at the end."""
+    sessions = Sessions()
+    yield sessions
+    sessions.close()
 
 
 @pytest.fixture

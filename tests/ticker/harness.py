@@ -7,19 +7,69 @@ import json
 import urllib.error
 import urllib.request
 from contextlib import redirect_stderr
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.ticker import Ticker
+from pgqpy.ticker import Ticker, logs
+from pgqpy.ticker.logs import Report
+from pgqpy.ticker.loop import Mover
+from pgqpy.ticker.metrics import TickerMetrics
+from pgqpy.ticker.periodic import duties_of
+from pgqpy.ticker.session import Database, Sessions
 from pgqpy.ticker.settings import TickerSettings
+from pgqpy.ticker.web import Health
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import psycopg
+
+    from pgqpy import Client
     from tests.support.processes import PythonProcess
 
 HTTP_TIMEOUT = 10  # seconds
 NAMES = [f"q{number:02}" for number in range(1, 15)]  # more queues than a poll or step includes
+
+
+def database_of(
+    dsn: str,
+    sessions: Sessions,
+    *,
+    health: Health | None = None,
+    report: Report | None = None,
+    **settings: Any,
+) -> Database:
+    """Make what the duties of an active daemon share."""
+    chosen = TickerSettings(**settings)
+    report = report or Report("shop", logs.make_logger(chosen), TickerMetrics())
+    health = health or Health("shop", role="active")
+    return Database(dsn, chosen, health, report, sessions, Event())
+
+
+def duty_of(database: Database, name: str) -> Callable[[], object]:
+    """Return the duty of this name."""
+    duties = (*duties_of(database), Mover(database).duty)
+    return next(duty for duty in duties if duty.name == name)
+
+
+def extra_maint(connection: psycopg.Connection[Any], **functions: str) -> None:
+    """Let maintenance call functions, made from their SQL, for each queue."""
+    for name, body in functions.items():
+        header = f"create function public.{name}(text) returns int language sql as"
+        connection.execute(f"{header} $$ {body} $$".encode())
+    names = [f"public.{name}" for name in functions]
+    connection.execute("update pgq.queue set queue_extra_maint = %s", [names])
+
+
+def delivered(client: Client) -> list[str | None]:
+    """Take billing's next batch of orders: the payloads of its events, none without a batch."""
+    batch = client.next_batch("orders", "billing")
+    if batch is None:
+        return []
+    found = [event.data for event in client.get_batch_events(batch)]
+    client.finish_batch(batch)
+    return found
 
 
 class Watched:

@@ -11,16 +11,21 @@ import structlog
 from pgqpy.ticker import Ticker
 from pgqpy.ticker.settings import TickerSettings
 from tests.support.waiting import eventually
+from tests.ticker.harness import delivered
 from tests.ticker.test_daemon import SESSIONS
-from tests.ticker.test_mover import delivered
 
 
-def test_ticker_in_an_application_leaves_no_session_behind(dsn, connection):
+def test_ticker_in_an_application_stops_twice_and_leaves_no_session_behind(dsn, connection):
     ticker = Ticker(TickerSettings(dsns=(dsn,), retry_period=0.1))
     ticker.start()
+    eventually(lambda: ticker.health()[0] == 200)
     eventually(lambda: connection.execute(SESSIONS).fetchone() >= (2,))
     ticker.stop()
+    ticker.stop()
     eventually(lambda: connection.execute(SESSIONS).fetchone() == (0,))
+    never_started = Ticker(TickerSettings(dsns=(dsn,), http_port=0))
+    never_started.stop()
+    never_started.stop()
 
 
 def test_ticker_in_an_application_gives_its_signal_handlers_back(dsn):

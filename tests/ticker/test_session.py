@@ -79,17 +79,6 @@ def test_parameters_may_be_longer_than_what_a_socket_takes(dsn, client):
         assert rows == [[b"3000000"]]
 
 
-def test_ticker_in_a_thread_stops_twice_and_before_starting(dsn):
-    never_started = Ticker(TickerSettings(dsns=(dsn,), http_port=0))
-    never_started.stop()
-    never_started.stop()
-    ticker = Ticker(TickerSettings(dsns=(dsn,), http_port=0))
-    ticker.start()
-    eventually(lambda: ticker.health()[0] == 200)
-    ticker.stop()
-    ticker.stop()
-
-
 def test_functions_of_a_hostile_search_path_are_not_called(dsn, client, connection):
     client.create_queue("orders")
     lay_trap(connection)

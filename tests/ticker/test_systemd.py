@@ -5,6 +5,9 @@ from __future__ import annotations
 import signal
 import socket
 
+import pgqpy
+from pgqpy import install
+
 
 def test_service_manager_gets_ready_watchdog_and_stopping(start_process, dsn, tmp_path):
     path = str(tmp_path / "notify")
@@ -32,6 +35,8 @@ def until(manager, wanted):
 def test_service_manager_gets_ready_after_a_database_has_answered(
     start_process, own_server, tmp_path
 ):
+    with pgqpy.connect(own_server.dsn()) as client:
+        install.install(client.connection)
     own_server.stop()
     path = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
@@ -43,3 +48,4 @@ def test_service_manager_gets_ready_after_a_database_has_answered(
         own_server.start()
         before = until(manager, b"READY=1")[:-1]
         assert all(each.startswith(b"STATUS=") for each in before)
+        daemon.wait_for("active")
