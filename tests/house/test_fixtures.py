@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import stat
-import threading
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +15,6 @@ import pytest
 
 from pgqpy.testing import embedded_server
 from tests.support.crash import kill_server
-from tests.support.gates import shut_gate, wait_until_blocked
 from tests.support.servers import SETTINGS, memory, other_programs, private_server
 from tests.support.waiting import eventually
 
@@ -35,36 +32,6 @@ def _scalar(connection: psycopg.Connection[Any], query: str) -> Any:
     row = connection.execute(query.encode()).fetchone()
     assert row is not None
     return row[0]
-
-
-def test_a_test_database_has_the_schema_and_an_empty_one_has_not(
-    connection: psycopg.Connection[Any], empty_dsn: str, connect: Connect
-) -> None:
-    query = "select to_regnamespace('pgq') is not null"
-    assert [_scalar(each, query) for each in (connection, connect(dsn=empty_dsn))] == [True, False]
-
-
-def test_a_prepared_transaction_does_not_keep_the_database(
-    empty_dsn: str, connect: Connect
-) -> None:
-    connection = connect(dsn=empty_dsn)
-    connection.execute("begin")
-    connection.execute("create table t ()")
-    connection.execute(f"prepare transaction 'left by {os.getpid()}'".encode())
-
-
-def test_a_gate_holds_until_it_opens(empty_dsn: str, connect: Connect) -> None:
-    keeper, walker = connect(dsn=empty_dsn), connect(dsn=empty_dsn)
-    with shut_gate(keeper) as gate:
-        walk = threading.Thread(target=walker.execute, args=[gate.wait_sql])
-        walk.start()
-        assert gate.wait_for_arrival() == walker.info.backend_pid
-        watcher = connect(dsn=empty_dsn)
-        blockers = wait_until_blocked(watcher, walker.info.backend_pid)
-        assert blockers == [keeper.info.backend_pid]
-        gate.open()
-        walk.join(timeout=30)
-        assert not walk.is_alive()
 
 
 def test_own_server_survives_a_crash_and_wants_a_password_by_tcp(
@@ -125,11 +92,6 @@ def test_programs_in_a_private_folder_are_used_without_opening_it(tmp_path: Path
         assert "PostgreSQL" in server.run("psql", "--version")
     assert not server.directory.exists()
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
-
-
-def test_the_extension_is_the_real_one(extension_dsn: str, connect: Connect) -> None:
-    connection = connect(dsn=extension_dsn)
-    assert _scalar(connection, "select extversion from pg_extension where extname = 'pgq'")
 
 
 ARGUMENTS = """
