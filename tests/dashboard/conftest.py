@@ -131,6 +131,23 @@ def outcomes(client: pgqpy.Client) -> list[tuple[str | None, str, str | None]]:
     ][::-1]
 
 
+def kill(
+    client: pgqpy.Client,
+    *types: str,
+    queue: str = "orders",
+    consumer: str = "billing",
+    text: str = "no",
+) -> list[int]:
+    """Insert an event of each type and give it up; return the ids."""
+    ids = client.insert_events(queue, [(type_, text) for type_ in types], returning_ids=True)
+    client.tick_queue(queue)
+    while (batch := client.next_batch(queue, consumer)) is not None:
+        events = list(client.get_batch_events(batch))
+        client.event_dead(batch, [(event, ValueError(text)) for event in events])
+        client.finish_batch(batch)
+    return ids
+
+
 def served(stack: ExitStack, dsn: str, *options: str) -> str:
     """Start the dashboard, and return its URL."""
     command = ("-m", "pgqpy", "dashboard", "--port", "0", *options)

@@ -9,7 +9,7 @@ import pytest
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from pgqpy.dashboard.access import FunctionAccess, HeaderAccess, PasswordAccess, is_loopback
+from pgqpy.dashboard.access import HeaderAccess, PasswordAccess, is_loopback
 from pgqpy.dashboard.app import Dashboard, Options
 from pgqpy.dashboard.login import Throttle, local_path
 from pgqpy.dashboard.sessions import COOKIE
@@ -60,18 +60,12 @@ def test_an_address_beside_the_login_page_tells_nothing_of_the_database(
         assert name not in answer.text
 
 
-def test_a_login_opens_the_page_that_was_asked_for(site: Site, with_logins: PasswordAccess) -> None:
-    client = site(with_logins)
-    answer = log_in(client, "vera", next="/cron?page=1")
-    assert (answer.status_code, answer.headers["location"]) == (303, "/cron?page=1")
-    assert "vera" in client.get("/cron").text
-
-
 @pytest.mark.parametrize("name", ["anna", "nobody", "", "anna:operator", "é\x00"])
 def test_a_wrong_password_opens_nothing(site: Site, with_logins: PasswordAccess, name: str) -> None:
     client = site(with_logins)
-    answer = log_in(client, name, "wrong password")
+    answer = log_in(client, name, SECRET + "!")
     assert answer.status_code == 401
+    assert SECRET not in answer.text
     assert "name or the password is wrong" in answer.text
     assert client.get("/").status_code == 303
 
@@ -192,15 +186,6 @@ def test_the_proxy_names_the_user_and_nobody_else_does(
         assert answer.status_code == 403
 
 
-def test_an_application_decides_by_a_function(site: Site) -> None:
-    def access(request: Any) -> Any:
-        return request.headers.get("x-role")
-
-    client = site(FunctionAccess(access))
-    assert client.get("/").status_code == 403
-    assert client.get("/", headers={"x-role": "viewer"}).status_code == 200
-
-
 HOSTS = ["evil.example", "127.0.0.1.evil.example", "", "[", "10.0.0.5", "127.0.0.1/static/x?"]
 
 
@@ -215,8 +200,3 @@ def test_another_host_name_is_refused(site: Site) -> None:
 def test_which_addresses_are_of_this_machine() -> None:
     assert all(map(is_loopback, ["127.0.0.1", "127.1.2.3", "::1", "localhost"]))
     assert not any(map(is_loopback, ["0.0.0.0", "::", "10.0.0.1", "", "myhost"]))
-
-
-def test_the_secret_is_in_no_page(site: Site, with_logins: PasswordAccess) -> None:
-    client = site(with_logins)
-    assert SECRET not in log_in(client, "anna", SECRET + "!").text

@@ -17,22 +17,12 @@ from pgqpy.dashboard.access import HeaderAccess, LoopbackAccess, PasswordAccess
 from pgqpy.dashboard.app import Dashboard, Options
 from pgqpy.dashboard.changes import ACTIONS, DEAD
 from pgqpy.dashboard.page import SETTINGS
-from tests.dashboard.conftest import HOME, HOST, Operator, Site, log_in, outcomes, post, token
+from tests.dashboard.conftest import HOME, HOST, Operator, Site, kill, log_in, outcomes, post, token
 from tests.support.waiting import eventually
 
 NAMES = [*ACTIONS, *DEAD, "stop-dead"]
 PLACE = {"queue": "orders", "consumer": "billing"}
 WAITS_FOR_AUDIT = "select from pg_locks where not granted and relation = 'pgq.change'::regclass"
-
-
-def kill(client: pgqpy.Client, count: int, type_: str = "order.new") -> None:
-    """Make dead events of the consumer billing of orders."""
-    client.insert_events("orders", [{"type": type_, "data": "{}"}] * count)
-    client.tick_queue("orders")
-    while (batch := client.next_batch("orders", "billing")) is not None:
-        events = list(client.get_batch_events(batch))
-        client.event_dead(batch, [(event, ValueError("no")) for event in events])
-        client.finish_batch(batch)
 
 
 def dead(client: pgqpy.Client) -> int:
@@ -57,7 +47,7 @@ def test_only_operators_change_something(
     operator: Operator,
     orders: pgqpy.Client,
 ) -> None:
-    kill(orders, 1)
+    kill(orders, "order.new")
     form = {**PLACE, "name": "report", "type": "x", "setting": "ticker_paused", "value": "true"}
     stranger, vera, reader = site(with_logins), site(with_logins), operator(read_only=True)
     log_in(vera, "vera")
@@ -119,7 +109,9 @@ def test_the_next_page_shows_once_what_a_change_did(
     assert orders.get_cron_info("report")[0].paused_since is not None
 
 
-def test_a_form_that_is_refused_or_fails_says_why(operator: Operator, orders: pgqpy.Client) -> None:
+def test_a_form_that_is_refused_or_fails_says_why_and_a_failure_is_noted(
+    operator: Operator, orders: pgqpy.Client
+) -> None:
     browser = operator()
     old = {"token": "0" * 64, "name": "report"}
     failing = {"token": token(browser.get("/changes").text), "name": "no such entry"}
@@ -128,6 +120,9 @@ def test_a_form_that_is_refused_or_fails_says_why(operator: Operator, orders: pg
         assert page.status_code >= 400
         assert said in page.text
         assert "To the overview" in page.text
+    ((_, action, outcome),) = outcomes(orders)
+    assert (action, (outcome or "")[:6]) == ("pause-cron", "failed")
+    assert post(browser, "no-such-action").status_code == 404
     assert orders.get_cron_info("report")[0].paused_since is None
 
 
@@ -168,24 +163,13 @@ def test_a_queue_is_set_and_gets_a_test_event(operator: Operator, orders: pgqpy.
     assert (outcomes(orders)[-1][2] or "").startswith("failed")
 
 
-def test_a_change_that_fails_says_why_and_is_noted(
-    operator: Operator, orders: pgqpy.Client
-) -> None:
-    browser = operator()
-    answer = post(browser, "pause-cron", name="no such entry")
-    assert answer.status_code >= 400
-    assert "no such entry" in answer.text
-    assert (outcomes(orders)[-1][2] or "").startswith("failed")
-    assert post(browser, "no-such-action").status_code == 404
-
-
 @pytest.mark.parametrize("action", DEAD)
 def test_all_matching_dead_events_are_changed_in_the_background(
     operator: Operator, orders: pgqpy.Client, monkeypatch: pytest.MonkeyPatch, action: str
 ) -> None:
     monkeypatch.setattr(changes, "EVENTS", 100)
-    kill(orders, 250)
-    kill(orders, 3, "order.paid")
+    kill(orders, *["order.new"] * 250)
+    kill(orders, *["order.paid"] * 3)
     browser = operator()
     page = browser.get("/dead?queue=orders&consumer=billing&type=order.new")
     assert "Retry or delete all dead events of this type" in page.text
@@ -200,7 +184,7 @@ def test_all_matching_dead_events_are_changed_in_the_background(
 def test_events_that_die_after_the_click_are_left_alone(
     operator: Operator, orders: pgqpy.Client, connection: psycopg.Connection[Any], action: str
 ) -> None:
-    kill(orders, 3)
+    kill(orders, *["order.new"] * 3)
     later = "update pgq.dead_event set dead_time = now() + '1 hour' where ev_id = %s"
     connection.execute(
         later, [orders.call(calls.dead_events.get_dead_event_bounds("orders", "billing")).last_id]
@@ -219,7 +203,7 @@ def test_a_job_is_one_at_a_time_and_can_be_stopped(
     monkeypatch.setattr(changes, "EVENTS", 10)
     for timeout in ("lock_timeout", "statement_timeout"):
         monkeypatch.setitem(SETTINGS, timeout, "60s")
-    kill(orders, 50)
+    kill(orders, *["order.new"] * 50)
     browser = operator()
     with connection.transaction():  # the job waits for this lock
         connection.execute("lock table pgq.dead_event in share mode")
@@ -240,7 +224,7 @@ def test_of_two_clicks_at_the_same_time_one_is_refused_and_not_noted(
 ) -> None:
     for timeout in ("lock_timeout", "statement_timeout"):
         monkeypatch.setitem(SETTINGS, timeout, "60s")
-    kill(orders, 3)
+    kill(orders, *["order.new"] * 3)
     browser = operator()
     with ThreadPoolExecutor() as background:
         with connection.transaction():  # the first click waits for this lock

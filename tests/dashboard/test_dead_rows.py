@@ -6,7 +6,7 @@ import pytest
 
 import pgqpy
 from pgqpy import calls
-from tests.dashboard.conftest import Operator, Site, fields_of, outcomes, post
+from tests.dashboard.conftest import Operator, Site, fields_of, kill, outcomes, post
 
 PLACE = {"queue": "orders", "consumer": "billing"}
 PAGE = "/dead?queue=orders&consumer=billing"
@@ -15,14 +15,7 @@ PAGE = "/dead?queue=orders&consumer=billing"
 @pytest.fixture
 def dead(client: pgqpy.Client, new_orders: str) -> list[int]:
     """The ids of three dead events of the consumer billing of orders, the oldest first."""
-    ids = [client.insert_event(new_orders, kind, "{}") for kind in ("new", "new", "paid")]
-    client.tick_queue("orders")
-    batch = client.next_batch("orders", "billing")
-    assert batch is not None
-    events = list(client.get_batch_events(batch))
-    client.event_dead(batch, [(event, ValueError("no")) for event in events])
-    client.finish_batch(batch)
-    return ids
+    return kill(client, "new", "new", "paid", queue=new_orders)
 
 
 def left(client: pgqpy.Client) -> list[int]:

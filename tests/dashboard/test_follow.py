@@ -57,8 +57,3 @@ def test_payloads_stay_hidden(site: Site, orders: pgqpy.Client) -> None:
     assert page.status_code == 200
     assert "secret" not in page.text
     assert "Events are hidden here" in page.text
-
-
-def test_a_queue_that_is_not_there_is_told(site: Site) -> None:
-    assert site().get("/events/follow?queue=nope").status_code == 404
-    assert site().get("/events/follow").status_code == 400

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import psycopg
@@ -197,50 +197,16 @@ async def test_a_stop_ends_streams_and_poll(dsn: str) -> None:
     assert not feed.polls
 
 
-@pytest.fixture
-def close_database(server: Server) -> Callable[[str, bool], None]:
-    """End all sessions of a database and let nobody in; or let them in again."""
-
-    def close(name: str, closed: bool) -> None:
-        with psycopg.connect(server.dsn(), autocommit=True) as admin:
-            admin.execute(f"alter database {name} allow_connections {not closed}")
-            if closed:
-                admin.execute(
-                    "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s",
-                    [name],
-                )
-
-    return close
-
-
-@pytest.mark.usefixtures("_quick")
-async def test_a_lost_database_shows_as_such_and_comes_back(
-    server: Server, template: str, close_database: Callable[[str, bool], None]
-) -> None:
-    with new_database(server, template) as name:
-        feed = Feed(Watcher(server.dsn(name)))
-        stream = feed.follow()
-        await anext(stream)
-        close_database(name, True)
-        async for snapshot in stream:
-            if snapshot is not None and snapshot.no_answer:
-                break
-        assert feed.last.taken is not None  # the last data stay
-        close_database(name, False)
-        async for snapshot in stream:
-            if snapshot is not None and not snapshot.no_answer:
-                break
-        await feed.stop()
-        await stream.aclose()
-
-
 def test_pages_of_a_lost_database_say_so(
-    server: Server, template: str, close_database: Callable[[str, bool], None], site: Any
+    server: Server, template: str, connect: Any, site: Any
 ) -> None:
     with new_database(server, template) as name:
+        admin, allow = connect(server.dsn()), f"alter database {name} allow_connections "
         browser = site(dsn=server.dsn(name))
         assert "alert" not in browser.get("/").text
-        close_database(name, True)
+        admin.execute(allow + "false")
+        ended = "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s"
+        admin.execute(ended, [name])
 
         def lost() -> bool:
             overview, cron = browser.get("/"), browser.get("/cron")
@@ -248,7 +214,7 @@ def test_pages_of_a_lost_database_say_so(
             return "The database does not answer" in overview.text and overview.is_success
 
         eventually(lost)
-        close_database(name, False)
+        admin.execute(allow + "true")
         eventually(lambda: browser.get("/cron").is_success)
 
 

@@ -24,7 +24,7 @@ from pgqpy.dashboard import Login, dashboard
 from pgqpy.dashboard.access import PasswordAccess
 from pgqpy.dashboard.app import Dashboard, Options
 from pgqpy.errors import ConnectionFailed
-from tests.dashboard.conftest import HOME, fields_of, log_in, token
+from tests.dashboard.conftest import HOME, fields_of, kill, log_in, token
 from tests.docs.markdown import blocks
 
 AT = "/tools/queues"
@@ -171,11 +171,7 @@ def test_who_may_change_something_is_the_applications_word(mounted: Mounted, use
 def test_changes_are_posted_below_the_prefix(
     mounted: Mounted, client: Client, queue: str, page: str, action: str, typed: Any, leads_to: str
 ) -> None:
-    client.insert_event(queue, "x", "y")
-    client.tick_queue(queue)
-    batch = client.next_batch(queue, "mail")
-    assert batch is not None
-    client.event_dead(batch, [(event, "no") for event in client.get_batch_events(batch)])
+    kill(client, "x", consumer="mail")
     client.add_cron("report", queue, "build", schedule="0 7 * * *")
     browser = mounted(user="oscar")
     forms = browser.get(AT + page).text.split("<form ")[1:]

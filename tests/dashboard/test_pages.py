@@ -14,7 +14,7 @@ from pgqpy import calls
 from pgqpy.dashboard.page import Database
 from pgqpy.dashboard.pages import queue as queue_pages
 from pgqpy.dashboard.render import linker
-from tests.dashboard.conftest import Site, checked
+from tests.dashboard.conftest import Site, checked, kill
 from tests.support.hostile import lay_trap, trapped
 
 PATHS = (
@@ -36,25 +36,12 @@ EVIL = "\"><script>alert(1)</script>'"
 PAYLOAD = "<img src=x onerror=alert(2)>\x1b[31m\u202e"
 
 
-def die(
-    client: pgqpy.Client, queue: str, consumer: str, *types: str, reason: str = PAYLOAD
-) -> None:
-    """Give up an event of each type."""
-    for type_ in types:
-        client.insert_event(queue, type_, PAYLOAD)
-    client.tick_queue(queue)
-    while (batch := client.next_batch(queue, consumer)) is not None:
-        events = list(client.get_batch_events(batch))
-        client.event_dead(batch, [(event, ValueError(PAYLOAD)) for event in events])
-        client.finish_batch(batch)
-
-
 @pytest.fixture
 def evil(client: pgqpy.Client) -> pgqpy.Client:
     """A queue, a consumer, a cron entry and a dead event with names that are HTML."""
     client.create_queue(EVIL)
     client.register_consumer(EVIL, EVIL)
-    die(client, EVIL, EVIL, EVIL)
+    kill(client, EVIL, queue=EVIL, consumer=EVIL, text=PAYLOAD)
     client.add_cron(EVIL, EVIL, EVIL, schedule="0 7 * * *")
     return client
 
@@ -77,7 +64,7 @@ def test_names_and_texts_stay_text(site: Site) -> None:
 def test_the_overview_tells_what_is_wrong_first_with_its_remedy(
     site: Site, orders: pgqpy.Client
 ) -> None:
-    die(orders, "orders", "billing", "order.new")
+    kill(orders, "order.new")
     page = checked(site())
     assert page.index("billing of orders has 1 dead event(s)") < page.index("1 queue<")
     assert "pgqpy event retry orders billing --all" in page
@@ -147,6 +134,8 @@ WRONG = {
     "/dead?queue=orders&consumer=billing&before=99999999999999999999999": 400,
     "/queue?queue=a%00b": 404,
     "/events?queue=nope": 404,
+    "/events/follow?queue=nope": 404,
+    "/events/follow": 400,
     "/events?queue=orders&tick=999": 404,
     "/events?queue=orders&tick=x": 400,
     "/events?queue=orders&since=yesterday": 400,
@@ -161,7 +150,7 @@ def test_a_wrong_address_is_told(site: Site) -> None:
 
 
 def test_dead_events_are_grouped_filtered_and_in_pages(site: Site, orders: pgqpy.Client) -> None:
-    die(orders, "orders", "billing", *["order.new"] * 60, *["order.paid"] * 2, "")
+    kill(orders, *["order.new"] * 60, *["order.paid"] * 2, "")
     browser = site()
     page = browser.get("/dead?queue=orders&consumer=billing").text
     assert "63 dead events" in page
