@@ -61,6 +61,17 @@ class Shop:
         wanted = ArchiveOptions("orders", **options)
         return run_archive(wanted, self.store, self.dsn, self.said.append)
 
+    def archive(self, *data: str, **extra: Any) -> None:
+        """Insert events, and archive them."""
+        self.insert(*data, **extra)
+        self.run()
+
+    def archive_each(self, *data: str) -> None:
+        """Insert events, and archive each in a file of its own."""
+        for each in data:
+            self.insert(each)
+        self.run(max_events=1)
+
     @property
     def files(self) -> list[ArchiveFile]:
         """The files of the archive."""

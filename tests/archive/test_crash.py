@@ -65,23 +65,20 @@ def session(connection: psycopg.Connection[Any]) -> int:
 def test_files_equal_the_tables_after_a_kill(
     shop: Shop, connect: Connect, spawn: Spawn, step: str, left: list[str]
 ) -> None:
-    shop.insert("0")
-    shop.run()
+    shop.archive("0")
     shop.insert("a", "b")
     with waiting_at(step, shop, connect(), spawn) as run:
         run.kill()
     assert names(shop) == left
     assert connect().execute(PINS).fetchall() != []
-    shop.insert("c")
-    shop.run()
+    shop.archive("c")
     assert shop.is_whole()
     assert shop.archived() == ["0", "a", "b", "c"]
     assert set(names(shop)) == {FILE}
 
 
 def test_a_kill_after_the_pin_keeps_the_range(shop: Shop, connect: Connect, spawn: Spawn) -> None:
-    shop.insert("a", "b")
-    shop.run()
+    shop.archive("a", "b")
     shop.insert("c")
     keeper, other = connect(autocommit=False), connect()
     keeper.execute("lock table pgq.event_1 in access exclusive mode")
@@ -124,8 +121,7 @@ def test_a_run_that_lost_its_session_writes_nothing_more(
     keeper = connect()
     with waiting_at("copy", shop, keeper, spawn) as run:
         keeper.execute(f"select pg_terminate_backend(pid) from ({SESSION}) s")
-        shop.insert("b")
-        shop.run()
+        shop.archive("b")
         before = files_of(shop)
     assert run.wait() == 1
     assert files_of(shop) == before

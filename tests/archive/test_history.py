@@ -42,8 +42,7 @@ def standby(shop: Shop) -> Iterator[Shop]:
 
 
 def test_files_of_the_same_history_count_though_the_position_was_lost(shop: Shop) -> None:
-    shop.insert("a")
-    shop.run()
+    shop.archive("a")
     for data in "bcd":
         shop.insert(data)
     with standby(shop) as new:
@@ -56,8 +55,7 @@ def test_files_of_the_same_history_count_though_the_position_was_lost(shop: Shop
 
 
 def test_an_archive_is_adopted_once_though_there_is_no_event(shop: Shop) -> None:
-    shop.insert("a")
-    shop.run()
+    shop.archive("a")
     with standby(shop) as new:
         assert new.run(adopt=True) == (0, 0)
         assert new.said == [NOT_ADOPTED]
@@ -70,11 +68,9 @@ def test_an_archive_is_adopted_once_though_there_is_no_event(shop: Shop) -> None
 
 
 def test_files_of_a_lost_history_stop_the_run_and_stay(shop: Shop) -> None:
-    shop.insert("a")
-    shop.run()
+    shop.archive("a")
     with standby(shop) as new:
-        shop.insert("lost")
-        shop.run()
+        shop.archive("lost")
         lost = shop.files[-1]
         new.insert("b")
         new.insert("c")
@@ -89,8 +85,7 @@ def test_files_of_a_lost_history_stop_the_run_and_stay(shop: Shop) -> None:
 
 
 def test_two_servers_never_write_under_one_name(shop: Shop) -> None:
-    shop.insert("a")
-    shop.run()
+    shop.archive("a")
     with standby(shop) as new:
         new.insert("b")
         shop.insert("other")
@@ -110,8 +105,7 @@ def test_two_servers_never_write_under_one_name(shop: Shop) -> None:
 
 
 def test_a_tick_that_was_numbered_again_stops_the_run(shop: Shop) -> None:
-    shop.insert("a")
-    shop.run()
+    shop.archive("a")
     for table in ("tick", "tick_recent"):
         query = f"update pgq.{table} set tick_time = tick_time + interval '1 second'"
         shop.client.connection.execute(query.encode())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,14 +16,12 @@ from pgqpy.cli import archive as archive_commands
 from pgqpy.cli.app import app
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from click.testing import Result
 
     from pgqpy import Event
     from tests.archive.shop import Shop
-
-ROLE = f"pgqpy_test_archive_peeker_{os.getpid()}"  # roles belong to the whole cluster
 
 
 def peek(shop: Shop, *options: str, dsn: str = "") -> Result:
@@ -129,8 +126,7 @@ def test_ticks_that_were_thinned_do_not_double_events(shop: Shop) -> None:
 def test_file_that_no_consumer_stands_behind_is_not_read(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop.insert("a")
-    shop.run()
+    shop.archive("a")
     shop.insert("b")
     with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
         patch.setattr(ArchiveConsumer, "advance", killed)
@@ -147,8 +143,7 @@ def killed(*_: Any) -> None:
 
 
 def test_events_that_neither_has_are_named(shop: Shop) -> None:
-    shop.insert("a")
-    shop.run()
+    shop.archive("a")
     seam = shop.position
     shop.client.unregister_consumer("orders", "archive")
     shop.insert("b")
@@ -160,9 +155,7 @@ def test_events_that_neither_has_are_named(shop: Shop) -> None:
 
 
 def test_expired_events_are_named(shop: Shop) -> None:
-    for data in "abc":
-        shop.insert(data)
-    shop.run(max_events=1)
+    shop.archive_each(*"abc")
     first, second, _ = shop.files
     shop.store.remove(first.path)
     assert peeked(shop) == ["a", "b", "c"], "the queue still has it"
@@ -171,24 +164,19 @@ def test_expired_events_are_named(shop: Shop) -> None:
     assert f"begins at tick {second.from_tick}" in error(shop, "--tick", str(first.from_tick))
     assert "the archive holds events from " in peek(shop, "--since", "1d").stderr
     shop.store.remove(second.path)
-    shop.insert("d")
-    shop.run()
+    shop.archive("d")
     shop.store.remove(shop.files[0].path)
     assert peeked(shop) == ["d"]
 
 
 def test_missing_file_in_the_middle_is_an_error(shop: Shop) -> None:
-    for data in "abc":
-        shop.insert(data)
-    shop.run(max_events=1)
+    shop.archive_each(*"abc")
     shop.store.remove(shop.files[1].path)
     assert "do not join" in error(shop)
 
 
 def test_history_that_a_failover_lost_is_read_from_the_queue(shop: Shop) -> None:
-    for data in "abc":
-        shop.insert(data)
-    shop.run(max_events=1)
+    shop.archive_each(*"abc")
     common = shop.files[1].to_tick
     shop.client.unregister_consumer("orders", "archive")
     execute = shop.client.connection.execute
@@ -203,8 +191,7 @@ def test_history_that_a_failover_lost_is_read_from_the_queue(shop: Shop) -> None
 def test_rotation_while_files_are_read_leaves_no_hole(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop.insert("a")
-    shop.run()
+    shop.archive("a")
     shop.insert("b")
     shop.insert("c")
     read = archive_commands._archived
@@ -223,17 +210,13 @@ def test_rotation_while_files_are_read_leaves_no_hole(
     assert len(turns) == 2
 
 
-def test_reader_of_files_needs_the_right_to_read_the_queue(shop: Shop) -> None:
-    shop.insert("a")
-    shop.run()
-    execute = shop.client.connection.execute
-    execute(f"create role {ROLE} login in role pgq_writer".encode())
-    try:
-        told = error(shop, dsn=make_conninfo(shop.dsn, user=ROLE))
-        assert "permission denied" in told
-        assert "grant pgq_reader" in told
-    finally:
-        execute(f"drop role {ROLE}".encode())
+def test_reader_of_files_needs_the_right_to_read_the_queue(
+    shop: Shop, login: Callable[..., str]
+) -> None:
+    shop.archive("a")
+    told = error(shop, dsn=make_conninfo(shop.dsn, user=login("pgq_writer")))
+    assert "permission denied" in told
+    assert "grant pgq_reader" in told
 
 
 def test_wrong_location_type_and_damaged_file_are_one_line(shop: Shop) -> None:
@@ -247,8 +230,7 @@ def test_wrong_location_type_and_damaged_file_are_one_line(shop: Shop) -> None:
 
 
 def test_other_queue_or_database_of_the_same_name_is_refused(shop: Shop) -> None:
-    shop.insert("a")
-    shop.run()
+    shop.archive("a")
     other = "update pgq.queue set queue_created = queue_created - interval '1 day'"
     shop.client.connection.execute(other)
     assert "this is another database" in error(shop)

@@ -35,8 +35,7 @@ def storing(
 
     @contextmanager
     def held(exit_code: int) -> Iterator[None]:
-        shop.insert("a")
-        shop.run()
+        shop.archive("a")
         shop.insert("b")
         with waiting_at("rename", shop, connect(), spawn) as run:
             yield
@@ -59,8 +58,7 @@ def test_it_is_unregistered_or_moved_back(
 ) -> None:
     with storing(1):
         disturb(shop)
-    shop.insert("c")
-    shop.run()
+    shop.archive("c")
     assert shop.is_whole()
     assert shop.archived() == ["a", "b", "c"]
 
@@ -93,8 +91,7 @@ def test_it_is_detached(shop: Shop, storing: Callable[[int], Any]) -> None:
     with pytest.raises(pgqpy.ConsumerDetached):
         shop.run()
     shop.client.call(calls.admin.reattach_consumer("orders", "archive"))
-    shop.insert("c")
-    shop.run()
+    shop.archive("c")
     assert shop.is_whole()
     assert shop.archived() == ["a", "b", "c"]
 
@@ -111,8 +108,7 @@ def test_the_queue_is_dropped_and_created_again(shop: Shop, storing: Callable[[i
 def test_the_queue_is_repaired(shop: Shop, storing: Callable[[int], Any]) -> None:
     with storing(0):
         shop.client.call(calls.admin.repair_queue("orders"))
-    shop.insert("c")
-    shop.run()
+    shop.archive("c")
     assert shop.archived() == ["a", "b", "c"]
     assert shop.verify() == []
 

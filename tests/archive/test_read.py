@@ -22,8 +22,7 @@ def test_events_come_back_as_the_queue_has_them(shop: Shop) -> None:
     for value in values:
         shop.client.insert_event("orders", value, value, extra1=value, extra4=value)
     shop.client.insert_event("orders", "nothing", None)
-    shop.insert("last", extra2="2", extra3="3")
-    shop.run()
+    shop.archive("last", extra2="2", extra3="3")
     assert shop.is_whole()
     assert shop.archived() == [*values, None, "last"]
 
@@ -45,8 +44,7 @@ def test_an_event_that_committed_late_belongs_to_the_later_tick(shop: Shop) -> N
         other.insert_event("orders", "placed", "late")
         shop.insert("early")
     middle = shop.last_tick
-    shop.insert("after")
-    shop.run()
+    shop.archive("after")
     assert shop.archived(ArchiveSelection(up_to=middle)) == ["early"]
     assert shop.archived(ArchiveSelection(after=middle)) == ["late", "after"]
 
@@ -65,8 +63,7 @@ def test_times_types_and_extras_select(shop: Shop) -> None:
 
 
 def test_a_batch_has_the_columns_that_are_asked_for(shop: Shop) -> None:
-    shop.insert("a", "b")
-    shop.run()
+    shop.archive("a", "b")
     (batch,) = read_batches(
         shop.store, shop.files, ArchiveSelection(types=["placed"]), ["ev_data", "ev_id"]
     )
@@ -103,9 +100,7 @@ def test_times_that_python_lacks_are_kept_as_near_as_can_be(
 
 
 def test_files_are_found_by_the_range_and_the_name_of_their_queue(shop: Shop) -> None:
-    for data in "abcd":
-        shop.insert(data)
-    shop.run(max_events=1)
+    shop.archive_each(*"abcd")
     tick_times = [file.from_tick for file in shop.files]
     assert choose_files(shop.files, tick_times[1], tick_times[3]) == shop.files[1:3]
     assert choose_files(shop.files, tick_times[1]) == shop.files[1:]
@@ -117,8 +112,7 @@ def test_files_are_found_by_the_range_and_the_name_of_their_queue(shop: Shop) ->
 
 
 def test_a_file_that_expires_while_it_is_read_is_an_error(shop: Shop) -> None:
-    shop.insert("a")
-    shop.run()
+    shop.archive("a")
     files = shop.files
     shop.store.remove(files[0].path)
     with pytest.raises(ArchiveDamaged, match="read again"):

@@ -19,8 +19,6 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from click.testing import Result
-
     from tests.archive.shop import Shop
     from tests.support.processes import PythonProcess
 
@@ -44,21 +42,19 @@ LIVES = "select from pg_stat_activity where pid = %s"
 PLACE = "select replay_events, replay_done is not null from pgq.replay"
 
 
-def command(shop: Shop, *options: str) -> list[str]:
-    named = ["archive", "replay", "orders", "billing", "--from", shop.location]
+def command(shop: Shop, *options: str, consumer: str = "billing") -> list[str]:
+    named = ["archive", "replay", "orders", consumer, "--from", shop.location]
     return ["--dsn", shop.dsn, *named, *options]
 
 
-def run(shop: Shop, *options: str) -> str:
-    result: Result = CliRunner().invoke(app, command(shop, *options), prog_name="pgqpy")
-    assert result.exit_code == 0, result.stderr
+def run(shop: Shop, *options: str, code: int = 0, **named: str) -> str:
+    result = CliRunner().invoke(app, command(shop, *options, **named), prog_name="pgqpy")
+    assert result.exit_code == code, result.stderr
     return result.stderr.splitlines()[-1]
 
 
-def error(shop: Shop, *options: str) -> str:
-    result: Result = CliRunner().invoke(app, command(shop, *options), prog_name="pgqpy")
-    assert result.exit_code in {1, 2}, result.stderr
-    return result.stderr.splitlines()[-1]
+def error(shop: Shop, *options: str, **named: str) -> str:
+    return run(shop, *options, code=1, **named)
 
 
 def take(shop: Shop, consumer: str = "billing") -> list[str | None]:
@@ -77,7 +73,7 @@ def take(shop: Shop, consumer: str = "billing") -> list[str | None]:
 def billed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Shop:
     """Events 1 to 6 in files of three, with row groups of two, that billing has had."""
     monkeypatch.setattr(files, "GROUP_ROWS", 2)
-    monkeypatch.setattr("pgqpy.archive.files.LIST_ROWS", 1)
+    monkeypatch.setattr(files, "LIST_ROWS", 1)
     shop.client.register_consumer("orders", "billing")
     shop.insert("1", "2", "3")
     shop.insert("4", "5", "6")
@@ -121,8 +117,7 @@ def test_same_command_again_inserts_nothing_unless_it_is_told_to(billed: Shop) -
 
 
 def test_what_the_consumer_has_yet_to_get_is_left_out(billed: Shop) -> None:
-    billed.insert("7", "8")
-    billed.run()
+    billed.archive("7", "8")
     said = run(billed)
     assert said == (
         "inserted 6 event(s) again for billing on orders; "
@@ -186,8 +181,7 @@ def test_replay_of_an_age_goes_on_with_its_first_times(
 
 def test_what_expires_before_a_replay_goes_on_is_named(billed: Shop, connect: Connect) -> None:
     first, second = billed.files
-    billed.insert("7")
-    billed.run()
+    billed.archive("7")
     take(billed)
     begin = "select pgq.begin_replay('orders', 'billing', %s, '-infinity', 'infinity')"
     connect().execute(begin, [f"--from {billed.location}"])
@@ -271,15 +265,9 @@ def test_times_beyond_pythons_come_back_as_they_were(shop: Shop) -> None:
 def test_wrong_archives_and_consumers_are_one_line(billed: Shop, tmp_path: Any) -> None:
     assert "--from: " not in error(billed, "--from", str(tmp_path / "none"))
     assert "holds no archive" in error(billed, "--from", str(tmp_path / "none"))
-    assert "is no time" in error(billed, "--since", "yesterday")
-    named = ["archive", "replay", "orders", "{}", "--from", billed.location]
-    for consumer, words in (
-        ("none", "'none' is not registered"),
-        ("archive", "reads ranges of ticks"),
-    ):
-        chosen = ["--dsn", billed.dsn, *(word.format(consumer) for word in named)]
-        result = CliRunner().invoke(app, chosen, prog_name="pgqpy")
-        assert (result.exit_code, words in result.stderr) == (1, True), result.stderr
+    assert "is no time" in run(billed, "--since", "yesterday", code=2)
+    assert "'none' is not registered" in error(billed, consumer="none")
+    assert "reads ranges of ticks" in error(billed, consumer="archive")
 
 
 def test_only_an_administrator_may_replay(billed: Shop, connect: Connect) -> None:

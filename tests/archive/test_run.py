@@ -19,6 +19,8 @@ from pgqpy.archive.run import ArchiveConsumer, ArchiveOptions, run_archive
 from pgqpy.archive.store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.archive.shop import Shop
 
 
@@ -44,8 +46,7 @@ def test_ids_of_events_that_were_rolled_back_do_not_stop_it(shop: Shop) -> None:
 
 
 def test_two_runs_at_once_are_refused(shop: Shop) -> None:
-    shop.insert("a")
-    shop.run()
+    shop.archive("a")
     lock = """select pg_advisory_lock(7366514, sub_id) from pgq.subscription"""
     with pgqpy.connect(shop.dsn) as other:
         other.connection.execute(lock)
@@ -72,8 +73,7 @@ def test_a_queue_of_another_creation_or_another_consumer_is_refused(shop: Shop) 
 
 def test_an_empty_place_is_not_taken_for_the_archive(shop: Shop) -> None:
     shop.run()
-    shop.insert("a")
-    shop.run()
+    shop.archive("a")
     mounted, shop.location = shop.location, f"{shop.location} that is not mounted"
     shop.insert("b")
     with pytest.raises(ArchiveMismatch, match="its disk mounted"):
@@ -96,20 +96,16 @@ def test_several_queues_share_a_location(shop: Shop) -> None:
     assert [event.data for event in read_events(shop.store, bills.files)] == ["b"]
 
 
-def test_a_role_that_reads_may_archive(shop: Shop) -> None:
+def test_a_role_that_reads_may_archive(shop: Shop, login: Callable[..., str]) -> None:
     shop.insert("a")
-    execute = shop.client.connection.execute
-    execute("create role filer login; grant pgq_reader to filer")
-    try:
-        dsn = make_conninfo(shop.dsn, user="filer")
-        run_archive(ArchiveOptions("orders"), shop.store, dsn, shop.said.append)
-        assert shop.is_whole()
-        shop.insert("b")
-        execute("revoke pgq_reader from filer")
-        with pytest.raises(InsufficientPrivilege):
-            run_archive(ArchiveOptions("orders"), shop.store, dsn, shop.said.append)
-    finally:
-        execute("drop role filer")
+    filer = login("pgq_reader")
+    shop.dsn = make_conninfo(shop.dsn, user=filer)
+    shop.run()
+    assert shop.is_whole()
+    shop.insert("b")
+    shop.client.connection.execute(f"revoke pgq_reader from {filer}".encode())
+    with pytest.raises(InsufficientPrivilege):
+        shop.run()
 
 
 def test_commits_wait_for_the_disk_whatever_the_role_says(shop: Shop) -> None:
@@ -154,8 +150,7 @@ def test_other_file_systems_hold_an_archive_too(shop: Shop) -> None:
 def test_a_first_run_begins_with_the_oldest_event_and_writes_for_its_owner_alone(
     shop: Shop,
 ) -> None:
-    shop.insert("before anybody thought of an archive")
-    shop.run()
+    shop.archive("before anybody thought of an archive")
     assert shop.archived() == ["before anybody thought of an archive"]
     info = read_info(shop.store, shop.files[0].path)
     assert info.start.tick == info.ticks[0].tick == shop.files[0].from_tick
@@ -166,8 +161,7 @@ def test_a_first_run_begins_with_the_oldest_event_and_writes_for_its_owner_alone
 
 
 def test_nothing_new_writes_nothing_but_an_hour_gives_an_empty_file(shop: Shop) -> None:
-    shop.insert("a")
-    shop.run()
+    shop.archive("a")
     for _ in range(2):
         assert shop.run() == (0, 0)
         shop.tick()

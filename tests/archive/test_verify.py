@@ -15,7 +15,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from pgqpy import calls
 from pgqpy.archive import ArchiveDamaged
 from pgqpy.archive.errors import StoreFailed
-from pgqpy.archive.files import describe_unfinished, verify
+from pgqpy.archive.files import describe_unfinished
 from pgqpy.archive.read import read_events
 from pgqpy.archive.store import Store
 
@@ -25,15 +25,9 @@ if TYPE_CHECKING:
     from tests.archive.shop import Shop
 
 
-def problems(shop: Shop) -> list[str]:
-    return list(verify(shop.store, 1))
-
-
 def archive_three(shop: Shop) -> list[Path]:
     """Make three files, and return their paths."""
-    for data in ("a" * 100, "b" * 100, "c" * 100):
-        shop.insert(data)
-    shop.run(max_events=1)
+    shop.archive_each("a" * 100, "b" * 100, "c" * 100)
     return [Path(shop.location) / file.path for file in shop.files]
 
 
@@ -66,9 +60,9 @@ def test_damage_of_files_is_found(
     shop: Shop, damage: Callable[[list[Path]], None], found: str
 ) -> None:
     three = archive_three(shop)
-    assert problems(shop) == []
+    assert shop.verify() == []
     damage(three)
-    assert any(found in problem for problem in problems(shop))
+    assert any(found in problem for problem in shop.verify())
 
 
 def test_changed_bytes_of_events_are_found(shop: Shop) -> None:
@@ -80,7 +74,7 @@ def test_changed_bytes_of_events_are_found(shop: Shop) -> None:
     end = column.data_page_offset + column.total_compressed_size
     place = random.Random(1).randrange(end - 40, end - 10)
     three[1].write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-    (found,) = problems(shop)
+    (found,) = shop.verify()
     assert found.startswith(f"1/{three[1].name} cannot be read")
     with pytest.raises(ArchiveDamaged):
         list(read_events(shop.store, shop.files))
@@ -90,7 +84,7 @@ def test_what_a_dead_run_left_is_told_and_no_problem(shop: Shop) -> None:
     three = archive_three(shop)
     left = three[0].with_name(f"{three[0].name}.0123abcd.tmp")
     left.write_bytes(b"PAR1")
-    assert problems(shop) == []
+    assert shop.verify() == []
     assert len(describe_unfinished(shop.store, 1)) == 1
     other = three[0].with_name("notes.tmp")
     other.write_text("somebody's own file")
