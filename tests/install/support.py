@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from psycopg import sql
 
 from pgqpy import install, manifest
 from pgqpy.testing import EmbeddedServer
@@ -42,30 +42,17 @@ def works(connection: Connection) -> bool:
     return rows == [("data",)]
 
 
-def install_roles(admin: Connection) -> None:
-    for role in install.ROLES:
-        admin.execute(sql.SQL("create role {}").format(sql.Identifier(role)))
-    admin.execute("grant pgq_reader, pgq_writer to pgq_admin")
-
-
 def at_once(*connections: Connection) -> list[BaseException]:
     """Install by all of them at the same time; return what went wrong."""
-    problems: list[BaseException] = []
     barrier = threading.Barrier(len(connections))
 
-    def run(connection: Connection) -> None:
-        try:
-            barrier.wait()
-            install.install(connection)
-        except Exception as exc:  # noqa: BLE001  # the test looks at it
-            problems.append(exc)
+    def run(connection: Connection) -> int:
+        barrier.wait()
+        return install.install(connection)
 
-    threads = [threading.Thread(target=run, args=[connection]) for connection in connections]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return problems
+    with ThreadPoolExecutor(len(connections)) as pool:
+        running = [pool.submit(run, connection) for connection in connections]
+    return [problem for each in running if (problem := each.exception())]
 
 
 def make_release(monkeypatch: pytest.MonkeyPatch, *steps: str) -> None:

@@ -123,31 +123,6 @@ def test_a_forged_installation_is_refused_and_not_read(
         guest.execute("drop schema pgq cascade")
 
 
-def test_the_doctor_calls_nothing_of_a_strangers_schema_as_a_superuser(
-    admin: Connection, guest: Connection
-) -> None:
-    for statement in (
-        "create schema pgq",
-        "create table pgq.installation as select 1 as version",
-        "create table pgq.queue (queue_id int, queue_name text)",
-        "create table pgq.tick (tick_queue int)",
-        TRAP.format("public.spring"),
-        (
-            "create function pgq.get_queue_info(out queue_name text, out queue_ticker_paused bool,"
-            " out queue_external_ticker boolean, out queue_ticker_max_lag interval,"
-            " out queue_ticker_idle_period interval, out ticker_lag interval, out ev_new bigint)"
-            " returns setof record language sql as $$ select 'q', false, false, '0'::interval,"
-            " '0'::interval, '0'::interval, public.spring()::bigint $$"
-        ),
-    ):
-        guest.execute(statement.encode())
-    *_, (level, check, what, _) = examine(admin)
-    assert (level, check) == ("fail", "owner")
-    assert "belongs to role test_guest" in what
-    found = admin.execute("select rolsuper from pg_roles where rolname = 'test_guest'")
-    assert found.fetchone() == (False,)
-
-
 def test_the_doctor_trusts_the_databases_owner(
     admin: Connection, make_owner: Callable[[str], Connection]
 ) -> None:

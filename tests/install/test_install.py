@@ -119,38 +119,32 @@ STEPS = (
 )
 
 
-def test_numbered_steps_run_once_each_in_their_order(
+def test_numbered_steps_run_once_each_in_their_order_and_keep_ticks_and_positions(
     cluster: EmbeddedServer,
     other_database: str,
     admin: Connection,
     connect: Connect,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first = install.install(admin)
-    make_release(monkeypatch, STEPS[0])
-    assert install.status(admin).state == "old"
-    assert install.install(admin) == first + 1
-    make_release(monkeypatch, STEPS[1])
-    assert install.install(admin) == install.install(admin) == first + 2
-    fresh = connect(cluster.dsn(other_database))
-    assert install.install(fresh) == first + 2
-    assert catalogue(admin) == catalogue(fresh)
-
-
-def test_upgrade_keeps_every_tick_and_position(
-    admin: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
     kept = b"""
         select t.*, pos_sub, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active
           from pgq.tick t cross join pgq.position order by tick_id, pos_no"""
-    install.install(admin)
+    first = install.install(admin)
     assert works(admin)
     admin.execute("select pgq.tick_queue('q')")
     before = admin.execute(kept).fetchall()
     assert len(before) == 6
     make_release(monkeypatch, STEPS[0])
-    install.install(admin)
+    assert install.status(admin).state == "old"
+    assert install.install(admin) == first + 1
+    make_release(monkeypatch, STEPS[1])
+    assert install.install(admin) == install.install(admin) == first + 2
     assert admin.execute(kept).fetchall() == before
+    fresh = connect(cluster.dsn(other_database))
+    assert install.install(fresh) == first + 2
+    assert works(fresh)
+    fresh.execute("select pgq.tick_queue('q')")
+    assert catalogue(admin) == catalogue(fresh)
 
 
 def test_step_that_fails_leaves_the_version_before(

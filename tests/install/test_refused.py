@@ -9,13 +9,7 @@ from pgqpy import install, manifest
 from pgqpy.errors import SchemaRefused
 from pgqpy.testing import EmbeddedServer
 from tests.install.catalogue import catalogue
-from tests.install.support import (
-    REPOSITORY,
-    Connect,
-    Connection,
-    install_roles,
-    psql,
-)
+from tests.install.support import REPOSITORY, Connect, Connection, psql
 
 PSQL_STOPPED = 3  # the exit code after an error with ON_ERROR_STOP
 
@@ -23,8 +17,9 @@ PSQL_STOPPED = 3  # the exit code after an error with ON_ERROR_STOP
 def test_somebody_who_may_not_create_a_schema_is_refused(
     cluster: EmbeddedServer, database: str, admin: Connection, connect: Connect
 ) -> None:
-    install_roles(admin)
-    admin.execute("create role test_guest login")
+    for role in (*install.ROLES, "test_guest login"):
+        admin.execute(f"create role {role}".encode())
+    admin.execute("grant pgq_reader, pgq_writer to pgq_admin")
     guest = connect(cluster.dsn(database, user="test_guest"))
     with pytest.raises(SchemaRefused, match="owner of the database"):
         install.install(guest)
