@@ -1,6 +1,6 @@
 """A made-up shop: a database with eight hours of orders, of which not all went well.
 
-`make screenshots` shows it, and the tests open each page of it. Times are counted back from now;
+`make screenshots` shows it, and test_browser.py opens its pages. Times are counted back from now;
 all else is the same each time.
 """
 

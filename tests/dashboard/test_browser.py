@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import psycopg
 import pytest
@@ -17,6 +18,7 @@ import pytest
 import pgqpy
 from pgqpy.dashboard.access import make_entry
 from pgqpy.dashboard.render import linker
+from tests.dashboard import shop
 from tests.dashboard.conftest import SECRET, Open, served
 from tests.support.databases import new_database
 from tests.support.servers import Server
@@ -42,40 +44,59 @@ PAGES = {
     "wrong": "/queue?queue=nope",
 }
 
+FOCUS = """() => {
+    const style = getComputedStyle(document.activeElement);
+    return style.outlineStyle != 'none' && parseFloat(style.outlineWidth) >= 2;
+}"""
+
+TIMERS_RAN = "() => window.htmx && new Promise(done => setTimeout(() => done(true), 50))"
+
 
 def fill(dsn: str) -> None:
-    """Make queues, consumers, dead events and a cron entry."""
+    """Make a queue, a consumer, a dead event and a cron entry."""
     with pgqpy.connect(dsn) as client:
-        for name in ("orders", "mails", EVIL):
-            client.create_queue(name)
-        for name in ("billing", "shipping", EVIL):
-            client.register_consumer("orders", name)
+        client.create_queue("orders")
+        client.register_consumer("orders", "billing")
         for number in range(20):
             client.insert_event("orders", "order.new", json.dumps({"order": number}))
             client.tick_queue("orders")
         batch = client.next_batch("orders", "billing")
         assert batch is not None
         events = list(client.get_batch_events(batch))
-        client.event_dead(batch, [(event, ValueError(EVIL)) for event in events])
+        client.event_dead(batch, [(event, ValueError("no")) for event in events])
         client.finish_batch(batch)
-        client.next_batch("orders", "shipping")
         client.add_cron("report", "orders", "build", schedule="0 7 * * *")
-        client.connection.execute("select pgq.maint_history()")
 
 
-def enter(page: Any) -> None:
-    """Log in as anna."""
-    page.get_by_label("Name").fill("anna")
-    page.get_by_label("Password").fill(SECRET)
-    page.get_by_role("button", name="Log in").click()
+@pytest.fixture
+def enter(open_page: Open, serve: Callable[..., str], tmp_path: Path) -> Open:
+    """Open a page of a database and log in as anna: `enter(dsn, PAGES["dead"])`."""
+    (tmp_path / "logins").write_text(make_entry("anna", "operator", SECRET))
+
+    def opener(dsn: str, path: str, **options: Any) -> Any:
+        url = serve(dsn, "--password-file", str(tmp_path / "logins"))
+        page = open_page(url + path, **options)
+        page.get_by_label("Name").fill("anna")
+        page.get_by_label("Password").fill(SECRET)
+        page.get_by_role("button", name="Log in").click()
+        return page
+
+    return opener
 
 
 @pytest.fixture(scope="module")
 def filled_dsn(server: Server, template: str) -> Iterator[str]:
-    """One database for the tests that only look."""
-    with new_database(server, template) as name:
-        fill(server.dsn(name))
-        yield server.dsn(name)
+    """One database for the tests that only look: the made-up shop, and a queue of an evil name."""
+    with ExitStack() as stack:
+        dsn = server.dsn(stack.enter_context(new_database(server, template)))
+
+        def connect(**options: Any) -> psycopg.Connection[Any]:
+            return stack.enter_context(psycopg.connect(dsn, autocommit=True, **options))
+
+        with pgqpy.connect(dsn) as client:
+            shop.fill(client, connect)
+            client.create_queue(EVIL)
+        yield dsn
 
 
 @pytest.fixture(scope="module")
@@ -163,11 +184,11 @@ def test_keys_move_around(open_page: Open, url: str) -> None:
     page = open_page(url)
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.name") == "q"
-    page.keyboard.type("mails")
+    page.keyboard.type("mail")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/?q=mails")
+    page.wait_for_url("**/?q=mail")
     page.keyboard.press("j")
-    assert page.evaluate("document.activeElement.textContent") == "mails"
+    assert page.evaluate("document.activeElement.textContent") == "mail"
     page.keyboard.press("g")
     page.keyboard.press("h")
     page.wait_for_url("**/tickers")
@@ -181,13 +202,8 @@ def test_each_page_can_be_read_without_javascript(open_page: Open, url: str, nam
     assert page.locator("noscript meta[http-equiv=refresh]").count() == live
 
 
-def test_a_login_and_a_logout(
-    open_page: Open, serve: Callable[..., str], filled_dsn: str, tmp_path: Path
-) -> None:
-    (tmp_path / "logins").write_text(make_entry("anna", "operator", SECRET))
-    url = serve(filled_dsn, "--password-file", str(tmp_path / "logins"))
-    page = open_page(url + "/cron")
-    enter(page)
+def test_a_login_and_a_logout(enter: Open, filled_dsn: str) -> None:
+    page = enter(filled_dsn, "/cron")
     page.wait_for_url("**/cron")
     page.get_by_role("button", name="Log out").click()
     page.wait_for_url("**/login")
@@ -209,51 +225,65 @@ def test_a_lost_database_is_shown_and_comes_back(
         lost.wait_for(state="detached")
 
 
-def test_an_operator_deletes_the_dead_events(
-    open_page: Open, serve: Callable[..., str], dsn: str, tmp_path: Path
-) -> None:
+def test_an_operator_deletes_the_dead_events(enter: Open, dsn: str) -> None:
     fill(dsn)
-    (tmp_path / "logins").write_text(make_entry("anna", "operator", SECRET))
-    page = open_page(serve(dsn, "--password-file", str(tmp_path / "logins")) + PAGES["dead"])
-    enter(page)
+    page = enter(dsn, PAGES["dead"])
     page.get_by_text("Retry or delete all dead events of this consumer").click()
     page.get_by_role("button", name="Delete them for good").click()
     page.wait_for_url("**/changes")
     page.get_by_text("deleted 1 dead event(s)").wait_for()
-    page.goto(page.url.replace("/changes", "/cron"))
+    page.goto(urljoin(page.url, "/cron"))
     page.get_by_role("button", name="Pause").click()
     page.get_by_role("button", name="Resume").wait_for()
 
 
-def test_one_dead_event_is_retried_without_javascript(
-    open_page: Open, serve: Callable[..., str], dsn: str, tmp_path: Path
-) -> None:
+def test_one_dead_event_is_retried_without_javascript(enter: Open, dsn: str) -> None:
     fill(dsn)
     with pgqpy.connect(dsn) as client:
         (dead,) = client.get_dead_events("orders", "billing")
-    (tmp_path / "logins").write_text(make_entry("anna", "operator", SECRET))
-    url = serve(dsn, "--password-file", str(tmp_path / "logins"))
-    page = open_page(url + PAGES["dead"], java_script_enabled=False)
-    enter(page)
+    page = enter(dsn, PAGES["dead"], java_script_enabled=False)
     page.locator("summary", has_text=str(dead.ev_id)).click()
     page.get_by_role("button", name="Retry this event").click()
     page.get_by_text("There is none").wait_for()
-    page.goto(url + "/changes")
+    page.goto(urljoin(page.url, "/changes"))
     page.get_by_text(f"retried event {dead.ev_id}").wait_for()
 
 
-def test_an_operator_moves_a_consumer_without_javascript(
-    open_page: Open, serve: Callable[..., str], dsn: str, tmp_path: Path
-) -> None:
+def test_an_operator_moves_a_consumer_without_javascript(enter: Open, dsn: str) -> None:
     fill(dsn)
-    (tmp_path / "logins").write_text(make_entry("anna", "operator", SECRET))
-    url = serve(dsn, "--password-file", str(tmp_path / "logins"))
-    page = open_page(url + PAGES["consumer"], java_script_enabled=False)
-    enter(page)
+    page = enter(dsn, PAGES["consumer"], java_script_enabled=False)
     page.get_by_role("link", name="Move it to another place").click()
     page.get_by_label("To").select_option("end")
     page.get_by_role("button", name="Say what the move does").click()
     page.get_by_role("button", name="skip about 19 event(s)").click()
     page.get_by_role("link", name="Move it to another place").wait_for()
-    page.goto(url + "/changes")
+    page.goto(urljoin(page.url, "/changes"))
     page.get_by_text("moved from tick 2 to 21").wait_for()
+
+
+def test_the_focus_is_seen_and_begins_with_the_way_to_the_content(
+    open_page: Open, url: str
+) -> None:
+    page = open_page(url)
+    page.keyboard.press("Tab")
+    skip = page.get_by_role("link", name="To the content")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    assert (skip.bounding_box() or {})["width"] > 50
+    for _ in range(8):
+        assert page.evaluate(FOCUS)
+        page.keyboard.press("Tab")
+    skip.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('main') != null")
+
+
+def test_a_page_goes_live_though_a_script_comes_late(open_page: Open, url: str) -> None:
+    page = open_page("about:blank")
+    late: list[Any] = []
+    page.route("**/hx-sse.min.js*", lambda route: late.append(route))  # noqa: PLW0108  # no method
+    with page.expect_request("**/hx-sse.min.js*"):
+        page.goto(url, wait_until="commit")
+    page.wait_for_function(TIMERS_RAN)
+    with page.expect_request("**/live/*"):
+        late[0].continue_()
