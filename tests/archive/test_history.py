@@ -12,9 +12,12 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 import pgqpy
+from pgqpy import calls
 from pgqpy.archive import ArchiveMismatch
 from pgqpy.archive.run import NOT_ADOPTED
+from pgqpy.install import install
 from tests.archive.shop import Shop
+from tests.guarantees.restoring import database, two_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,3 +115,32 @@ def test_a_tick_that_was_numbered_again_stops_the_run(shop: Shop) -> None:
     shop.insert("b")
     with pytest.raises(ArchiveMismatch, match="used tick numbers again"):
         shop.run()
+
+
+def test_a_restored_queue_goes_on_with_its_archive_when_told_so(tmp_path: Path) -> None:
+    place = str(tmp_path / "archive")
+    with two_clusters() as (large, small):
+        dump = small.directory / "dump.sql"
+        with pgqpy.connect(large.dsn()) as client:
+            install(client.connection)
+            client.create_queue("orders")
+            old = Shop(large.dsn(), client, place)
+            old.archive("a")
+            old.insert("b")
+            dump.write_text(large.run("pg_dump", "--dbname", old.dsn))
+        with database(small, "which_makes_the_roles") as db:
+            install(db.main.connection)
+        options = ("--quiet", "--set=ON_ERROR_STOP=1", "--dbname", small.dsn())
+        small.run("psql", *options, "--file", str(dump))
+        with pgqpy.connect(small.dsn()) as client:
+            new = Shop(small.dsn(), client, place)
+            with pytest.raises(ArchiveMismatch, match="another server or database"):
+                new.run()
+            with pytest.raises(pgqpy.DatabaseRestored):
+                new.run(adopt=True)
+            client.call(calls.admin.repair_queue("orders"))
+            new.insert("c")
+            new.run(adopt=True)
+            assert new.archived() == ["a", "b", "c"]
+            assert new.run() == (0, 0)
+            assert new.verify() == []

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta, timezone
-from functools import partial
 
 import psycopg
 import pytest
 
-from pgqpy import InvalidArgument, calls
+from pgqpy import InvalidArgument
 from pgqpy.schedule import schedule
 from pgqpy.ticker import duties
 from pgqpy.ticker.duties import Cron, sqlstate
@@ -204,35 +203,3 @@ def test_standby_fires_after_the_daemon_was_killed(client, queue, dsn, start_pro
     eventually(lambda: times(client))
     assert times(client) == [due]
     eventually(lambda: re.search("pgq_cron_events_total.* 1.0", second.metrics()))
-
-
-FIRE = """
-import sys, pgqpy
-from pgqpy.ticker.duties import Cron
-with pgqpy.connect(sys.argv[1]) as client:
-    print("ready")
-    while True:
-        Cron().fire(client)
-"""
-
-
-def enough(client, count):
-    return len(times(client)) >= count
-
-
-def test_each_time_is_fired_once_by_daemons_that_are_killed(client, queue, dsn, spawn):
-    start = minutes_ago(400)
-    client.add_cron("report", queue, "build", schedule="* * * * *", missed="all")
-    client.call(calls.cron.pause_cron("report"))
-    daemons = [spawn("-c", FIRE, dsn) for _ in range(4)]
-    for daemon in daemons:
-        daemon.wait_for_output("ready")
-    client.connection.execute("update pgq.cron set cron_paused = null, cron_next = %s", [start])
-    for count in (20, 80, 140, 200):
-        eventually(partial(enough, client, count))
-        daemons.pop(0).kill()
-    daemons = [spawn("-c", FIRE, dsn) for _ in range(2)]
-    eventually(lambda: client.get_cron_info()[0].next_due > minutes_ago(0))
-    found = times(client)
-    assert found == [start + n * MINUTE for n in range(len(found))]
-    assert found[-1] >= minutes_ago(1)
