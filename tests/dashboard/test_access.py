@@ -1,4 +1,4 @@
-"""Who sees which page: one table over all routes, and every way to get around it."""
+"""Who sees which page, every way to get around it, and the file of passwords."""
 
 from __future__ import annotations
 
@@ -9,10 +9,19 @@ import pytest
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from pgqpy.dashboard.access import HeaderAccess, PasswordAccess, is_loopback
+from pgqpy.dashboard.access import (
+    Entry,
+    HeaderAccess,
+    PasswordAccess,
+    check_password,
+    is_loopback,
+    make_entry,
+    parse_entries,
+)
 from pgqpy.dashboard.app import Dashboard, Options
 from pgqpy.dashboard.login import Throttle, local_path
 from pgqpy.dashboard.sessions import COOKIE
+from pgqpy.errors import InvalidArgument
 from tests.dashboard.conftest import HOME, HOST, SECRET, Site, log_in, token
 
 if TYPE_CHECKING:
@@ -114,23 +123,21 @@ def test_the_cookie_is_for_this_site_only_and_scripts_cannot_read_it(
         assert part in cookie
 
 
-def test_a_login_gets_a_new_session(site: Site, with_logins: PasswordAccess) -> None:
+def test_a_login_gets_a_new_session_and_a_logout_ends_it(
+    site: Site, with_logins: PasswordAccess
+) -> None:
     client = site(with_logins)
-    client.get("/login")
+    old = token(client.get("/login").text)
     before = client.cookies[COOKIE]
-    old_token = token(client.get("/login").text)
     log_in(client, "anna")
-    assert client.cookies[COOKIE] != before
-    answer = client.post("/logout", data={"token": old_token}, headers={"origin": HOME})
-    assert answer.status_code == 403
-
-
-def test_a_logout_ends_the_login(site: Site, with_logins: PasswordAccess) -> None:
-    client = site(with_logins)
-    log_in(client, "anna")
-    mine = token(client.get("/").text)
     cookie = client.cookies[COOKIE]
-    assert client.post("/logout", data={"token": mine}, headers={"origin": HOME}).is_redirect
+    assert cookie != before
+    assert client.get("/logout").status_code == 405
+    assert client.get("/").status_code == 200
+    mine = token(client.get("/").text)
+    for each, status in ((old, 403), (mine, 303)):
+        answer = client.post("/logout", data={"token": each}, headers={"origin": HOME})
+        assert answer.status_code == status
     assert client.get("/").status_code == 303
     client.cookies.clear()
     client.cookies.set(COOKIE, cookie)  # somebody has copied it
@@ -200,3 +207,54 @@ def test_another_host_name_is_refused(site: Site) -> None:
 def test_which_addresses_are_of_this_machine() -> None:
     assert all(map(is_loopback, ["127.0.0.1", "127.1.2.3", "::1", "localhost"]))
     assert not any(map(is_loopback, ["0.0.0.0", "::", "10.0.0.1", "", "myhost"]))
+
+
+def test_only_the_right_password_of_this_name_is_right(entries: dict[str, Entry]) -> None:
+    found = check_password(entries, "anna", SECRET)
+    assert found is not None
+    assert found.role == "operator"
+    for name, password in (("anna", "wrong"), ("vera", SECRET + " "), ("nobody", SECRET), ("", "")):
+        assert check_password(entries, name, password) is None
+
+
+def test_two_lines_of_one_password_differ_and_do_not_contain_it() -> None:
+    lines = {make_entry("anna", "viewer", SECRET) for _ in range(2)}
+    assert len(lines) == 2
+    assert not any(SECRET in line for line in lines)
+
+
+def test_comments_and_empty_lines_are_left_out() -> None:
+    text = f"# the night shift\n\n{make_entry('anna', 'viewer', SECRET)}\n"
+    assert list(parse_entries(text)) == ["anna"]
+
+
+LINE = f"anna:viewer:scrypt${'A' * 22}==${'B' * 43}="
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no login"),
+        ("anna:viewer:secret", "line 1"),
+        (LINE.replace("viewer", "admin"), "viewer or operator"),
+        (LINE.replace("anna", ""), "name is empty"),
+        (f"{LINE}\n{LINE}", "line 2"),
+        (LINE[:-6], "no hash"),
+        ("anna:viewer:scrypt$é$é", "no hash"),
+        ("anna", "line 1"),
+    ],
+)
+def test_a_wrong_line_is_named(text: str, says: str) -> None:
+    with pytest.raises(InvalidArgument, match=says):
+        parse_entries(text)
+
+
+@pytest.mark.parametrize("name", ["", " anna", "an:na", "an\nna", "an\x1bna"])
+def test_a_name_that_would_break_the_file_is_refused(name: str) -> None:
+    with pytest.raises(InvalidArgument):
+        make_entry(name, "viewer", SECRET)
+
+
+def test_a_short_password_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="12 characters"):
+        make_entry("anna", "viewer", "short")

@@ -54,3 +54,18 @@ def test_a_queue_says_that_ok_is_about_its_ticks(site: Site, client: pgqpy.Clien
     browser = site()
     assert 'data-name="ticks"><span class="badge warn">paused<' in browser.get("/").text
     assert ">ticks: paused<" in browser.get("/queue?queue=orders").text
+
+
+def test_a_reader_of_ticks_for_which_nothing_waits_has_no_lag(
+    site: Site, client: pgqpy.Client, connection: psycopg.Connection[Any]
+) -> None:
+    client.create_queue("orders")
+    client.tick_queue("orders")
+    tick = client.call(calls.ticks.get_tick_info("orders"))[-1].tick_id
+    client.register_consumer("orders", "lake")
+    client.call(calls.ticks.advance_subscription("orders", "lake", tick, tick))
+    connection.execute(DAY_LATER)
+    assert site().get("/readers").text.count('data-name="lag">0.0 s</td>') == 1
+    client.insert_event("orders", "placed", "{}")
+    client.tick_queue("orders")
+    assert site().get("/readers").text.count('data-name="lag">1 d 1 h</td>') == 1

@@ -16,6 +16,7 @@ from pgqpy.dashboard.pages import queue as queue_pages
 from pgqpy.dashboard.render import linker
 from tests.dashboard.conftest import Site, checked, kill
 from tests.support.hostile import lay_trap, trapped
+from tests.support.waiting import eventually
 
 PATHS = (
     "/",
@@ -86,21 +87,9 @@ def test_the_queues_are_sorted_searched_and_in_pages(site: Site, client: pgqpy.C
     assert "No queue has such a name" in browser.get("/?q=zz").text
 
 
-def test_the_queue_shows_ruler_tables_consumers_and_settings(
+def test_the_queue_shows_all_that_it_has_and_the_consumer_who_works_for_it(
     site: Site, orders: pgqpy.Client
 ) -> None:
-    orders.insert_event("orders", "x", "y")
-    orders.tick_queue("orders")
-    assert orders.next_batch("orders", "billing") is not None
-    page = site().get("/queue?queue=orders").text
-    assert '<svg class="ruler"' in page
-    assert 'class="batch"' in page
-    assert page.count('<g class="table ') == 3
-    assert "/consumer?queue=orders&amp;consumer=billing" in page
-    assert "rotation_period" in page
-
-
-def test_the_consumer_shows_who_works_for_it(site: Site, orders: pgqpy.Client) -> None:
     orders.insert_event("orders", "x", "y")
     orders.tick_queue("orders")
     batch = orders.next_batch("orders", "billing")
@@ -108,6 +97,12 @@ def test_the_consumer_shows_who_works_for_it(site: Site, orders: pgqpy.Client) -
     page = site().get("/consumer?queue=orders&consumer=billing").text
     assert f"batch {batch.id}" in page
     assert "pending events" in page
+    page = site().get("/queue?queue=orders").text
+    assert '<svg class="ruler"' in page
+    assert 'class="batch"' in page
+    assert page.count('<g class="table ') == 3
+    assert "/consumer?queue=orders&amp;consumer=billing" in page
+    assert "rotation_period" in page
 
 
 def test_readers_of_ticks_are_shown_with_their_pins(site: Site, client: pgqpy.Client) -> None:
@@ -264,3 +259,64 @@ def test_no_page_calls_a_function_of_another_schema(
         assert browser.get(link(path, queue=EVIL, consumer=EVIL)).status_code == 200
     checked(browser)
     assert trapped(connection) == before
+
+
+@pytest.mark.parametrize(("count", "told"), [(2, 2), (6, 5)])
+def test_the_consumer_shows_when_retried_events_are_due_and_that_not_all_are_counted(
+    site: Site, orders: pgqpy.Client, monkeypatch: pytest.MonkeyPatch, count: int, told: int
+) -> None:
+    monkeypatch.setattr("pgqpy.dashboard.pages.consumer.COUNTED", 5)
+    orders.insert_events("orders", [("t", "a")] * count)
+    orders.tick_queue("orders")
+    batch = orders.next_batch("orders", "billing")
+    assert batch is not None
+    orders.batch_retry(batch, 1800)
+    browser = site()
+    checked(browser)
+    text = browser.get(link("/consumer", queue="orders", consumer="billing")).text
+    assert f"<dt>due within 1 h</dt><dd>{told} events</dd>" in text
+    assert ("<p>Only 5 of the events are counted.</p>" in text) is (count > told)
+
+
+FOLLOW = "/events/follow?queue=orders"
+
+
+def insert(client: pgqpy.Client, count: int, type_: str = "new") -> list[int]:
+    """Insert events with a tick after them; return their ids, the newest first."""
+    ids = [client.insert_event("orders", type_, str(number)) for number in range(count)]
+    client.tick_queue("orders")
+    return ids[::-1]
+
+
+def test_long_texts_are_cut(site: Site, orders: pgqpy.Client) -> None:
+    orders.insert_event("orders", "new", "x" * 10_000, extra1="y" * 5000)
+    orders.tick_queue("orders")
+    page = site().get(FOLLOW).text
+    assert "x" * 4096 in page
+    assert "x" * 4097 not in page
+    assert "y" * 1000 in page
+    assert "y" * 1001 not in page
+
+
+def test_the_page_follows_and_links_to_itself(site: Site, orders: pgqpy.Client) -> None:
+    known = insert(orders, 2)
+    browser = site()
+    assert (
+        'href="/events/follow?queue=orders&amp;type=new"'
+        in browser.get("/events?queue=orders&type=new").text
+    )
+    page = browser.get(f"{FOLLOW}&type=new").text
+    assert [f'<span class="id">{each}</span>' in page for each in known] == [True, True]
+    assert 'hx-sse:connect="/live/events/follow?queue=orders&amp;type=new"' in page
+    assert '<noscript><meta http-equiv="refresh"' in page
+    more = insert(orders, 1)
+    reload = page.partition('<noscript><p><a href="')[2].partition('"')[0].replace("&amp;", "&")
+    eventually(lambda: f'<span class="id">{more[0]}</span>' in browser.get(reload).text)
+
+
+def test_payloads_stay_hidden(site: Site, orders: pgqpy.Client) -> None:
+    insert(orders, 1, "secret")
+    page = site(hide_payloads=True).get(FOLLOW)
+    assert page.status_code == 200
+    assert "secret" not in page.text
+    assert "Events are hidden here" in page.text

@@ -92,9 +92,8 @@ Start = Callable[..., tuple[PythonProcess, str]]
 def start(spawn: Callable[..., PythonProcess], dsn: str) -> Start:
     """Start `pgqpy dashboard` on a free port; return the process and its URL."""
 
-    def run(*options: str) -> tuple[PythonProcess, str]:
-        command = ("-m", "pgqpy", "dashboard", "--port", "0", *options)
-        process = spawn(*command, env={"PGQPY_DSN": dsn})
+    def run(dsn: str = dsn) -> tuple[PythonProcess, str]:
+        process = spawn("-m", "pgqpy", "dashboard", "--port", "0", env={"PGQPY_DSN": dsn})
         url = process.wait_for_output("/\n").partition("dashboard: ")[2].strip()
         return process, url
 
@@ -159,12 +158,8 @@ def test_a_port_in_use_is_one_line(spawn: Callable[..., PythonProcess], dsn: str
     assert line.endswith(": --port names another")
 
 
-def test_a_server_that_is_not_there_is_shown_in_the_page(
-    spawn: Callable[..., PythonProcess],
-) -> None:
-    environment = {"PGQPY_DSN": "host=/nonexistent-directory dbname=x"}
-    process = spawn("-m", "pgqpy", "dashboard", "--port", "0", env=environment)
-    url = process.wait_for_output("/\n").partition("dashboard: ")[2].strip()
+def test_a_server_that_is_not_there_is_shown_in_the_page(start: Start) -> None:
+    process, url = start("host=/nonexistent-directory dbname=x")
     with get(url, "/") as answer:
         assert answer.status == 503
         assert b"cannot connect" in answer.read()

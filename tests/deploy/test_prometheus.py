@@ -143,16 +143,9 @@ def test_each_alert_fires_in_its_trouble_and_no_other_does(tmp_path: Path) -> No
     tests = [firing(50, **change) for change in QUIET.values()]
     for name, change in TROUBLE.items():
         tests.append(firing(62 if name == "PgqQueuePaused" else 40, name, **change))
+    tests.append({**firing(40, "PgqNoTicker"), "input_series": []})  # a ticker that is gone
     file = tmp_path / "test.json"  # JSON is YAML
     file.write_text(json.dumps({"rule_files": [str(ALERTS)], "tests": tests}))
-    promtool("test", "rules", file)
-
-
-def test_a_ticker_that_is_gone_is_an_alert(tmp_path: Path) -> None:
-    test = firing(40, "PgqNoTicker")
-    test["input_series"] = []
-    file = tmp_path / "test.json"
-    file.write_text(json.dumps({"rule_files": [str(ALERTS)], "tests": [test]}))
     promtool("test", "rules", file)
 
 

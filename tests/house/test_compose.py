@@ -135,22 +135,6 @@ def _of_service(name: str, key: str) -> Any:
     return json.loads(re.sub(r"(?<=[\[ ])(\w+)(?=[,\]])", r'"\1"', found[1]))
 
 
-def test_the_entrypoint_hands_the_password_over_by_environment(tmp_path: Path) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text("open sesame\n")
-    done = subprocess.run(
-        [ROOT / "tools" / "docker-entrypoint.sh", sys.executable, "-c", SAY_PASSWORD],
-        env={**os.environ, "PGPASSWORD_FILE": str(secret)},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout == "open sesame\n"
-
-
-SAY_PASSWORD = "import os; print(os.environ['PGPASSWORD'])"
-
-
 def _row(connection: psycopg.Connection[Any], query: str) -> tuple[Any, ...]:
     row = connection.execute(query.encode()).fetchone()
     assert row is not None

@@ -162,18 +162,13 @@ def test_an_installation_with_objects_of_others_is_refused_by_name(
 def test_another_administrator_is_told_which_role_to_use(
     admin: Connection, guest: Connection
 ) -> None:
-    install.install(guest_owner(admin, guest))
+    admin.execute("alter role test_guest createrole")
+    install.install(guest)
     refused(admin, "role=test_guest")
     admin.execute("set role test_guest")
     install.install(admin)
     install.uninstall(admin)
     assert install.status(admin).state == "missing"
-
-
-def guest_owner(admin: Connection, guest: Connection) -> Connection:
-    """Let the guest make the roles."""
-    admin.execute("alter role test_guest createrole")
-    return guest
 
 
 def test_a_schema_made_at_the_same_moment_is_refused(

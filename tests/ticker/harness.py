@@ -47,7 +47,7 @@ def database_of(
     return Database(dsn, chosen, health, report, sessions, Event())
 
 
-def duty_of(database: Database, name: str) -> Callable[[], object]:
+def duty_of(database: Database, name: str) -> Any:
     """Return the duty of this name."""
     duties = (*duties_of(database), Mover(database).duty)
     return next(duty for duty in duties if duty.name == name)

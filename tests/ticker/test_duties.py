@@ -11,6 +11,7 @@ from psycopg.conninfo import make_conninfo
 
 import pgqpy
 from pgqpy import calls
+from pgqpy.client import connect_as_tool
 from pgqpy.ticker import logs
 from pgqpy.ticker.duties import Maintained, maint, retry, sqlstate
 from pgqpy.ticker.logs import Report
@@ -198,3 +199,27 @@ def test_history_is_a_duty_of_its_own_that_can_be_switched_off(dsn, client, queu
     assert client.call(calls.history.get_history(queue))
     names = {duty.name for duty in duties_of(database_of(dsn, sessions, history=False))}
     assert "history" not in names
+
+
+def test_a_table_that_the_server_does_not_vacuum_is_a_failure(dsn, client, connection, login):
+    connection.execute(
+        "create or replace function pgq.maint_tables_to_vacuum() returns setof text language sql"
+        " security definer as $$ values ('pgq.position'), ('pgq.tick') $$"
+    )
+    with connect_as_tool(make_conninfo(dsn, user=login("pgq_ticker"))) as ticker:
+        ((operation, error),) = maint(ticker).failures
+    assert operation == ("vacuum", "pgq.position")
+    assert '"position"' in str(error)
+    assert "autovacuum = on" in str(error)
+    assert maint(client).failures == []
+
+
+def test_a_function_named_without_a_schema_is_that_of_public(dsn, client, connection, queue):
+    connection.execute(
+        "create function public.version(text) returns int language plpgsql as"
+        " $$ begin raise exception 'called' using errcode = 'XX999'; end $$"
+    )
+    client.set_queue_config(queue, "extra_maint", "{version}")
+    with connect_as_tool(dsn) as ticker:
+        ((_, error),) = maint(ticker).failures
+    assert sqlstate(error) == "XX999"

@@ -12,7 +12,6 @@ from pgqpy.ticker.metrics import (
     NEWEST_EVENT,
     OLDEST_EVENT,
     OLDEST_TRANSACTION,
-    PENDING_EVENTS,
     QUEUE_BYTES,
     QUEUE_PAUSED,
     ROTATION_AGE,
@@ -138,19 +137,3 @@ def test_lag_of_a_tick_in_the_future_counts_from_the_first_later_one_that_is_not
         )
     (info,) = client.get_consumer_info(queue, "billing")
     assert 7200 <= metrics.seconds(info.lag) < 7300
-
-
-def test_events_of_a_late_commit_are_pending(
-    client: Client, connect: Callable[..., psycopg.Connection[Any]], queue: str
-) -> None:
-    client.register_consumer(queue, "c")
-    producer = connect(autocommit=False)
-    producer.execute("select pgq.insert_event(%s, 't', 'd')", [queue])
-    client.tick_queue(queue)
-    batch = client.next_batch(queue, "c")
-    assert batch
-    client.finish_batch(batch)
-    assert read_gauges(client)[PENDING_EVENTS][queue, "c"] == 0
-    producer.commit()
-    client.tick_queue(queue)
-    assert read_gauges(client)[PENDING_EVENTS][queue, "c"] == 1

@@ -171,27 +171,6 @@ def test_one_notification_for_each_tick(loop, client, connect):
     assert list(listener.notifies(timeout=0)) == []
 
 
-def test_queue_that_fails_is_left_alone_for_a_while(loop, client, connection):
-    connection.execute("drop sequence pgq.event_1_tick_seq cascade")
-    client.insert_event("orders", "t", "1")
-    assert loop.poll().failures
-    client.insert_event("other", "t", "1")
-    assert loop.ticked() == ["other"]
-    loop.now = LATER
-    assert loop.poll().failures
-
-
-def test_queue_that_failed_and_was_dropped_fails_no_more(loop, client, connection):
-    connection.execute("alter sequence pgq.event_1_tick_seq rename to away")
-    client.insert_event("orders", "t", "1")
-    assert loop.poll().failures
-    connection.execute("alter sequence pgq.away rename to event_1_tick_seq")
-    client.drop_queue("orders", force=True)
-    loop.now = LATER
-    loop.poll()
-    assert not loop.state.failing
-
-
 def test_queue_whose_row_is_locked_does_not_stop_the_others(loop, client, connect):
     with connect(autocommit=False) as admin:
         admin.execute("select from pgq.queue where queue_name = 'orders' for update")

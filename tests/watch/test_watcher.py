@@ -1,4 +1,4 @@
-"""What a poll at a real database finds, and what it may not see."""
+"""What a poll at a real database finds, and what it may not see; rates, pauses and counts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import psycopg
 import pytest
 
 import pgqpy
-from pgqpy.errors import ConnectionFailed
 from pgqpy.watch import Watcher
+from pgqpy.watch.snapshot import Count, total
+from pgqpy.watch.watcher import Reached, SlowClock, pause_after, rates
 from tests.support.hostile import lay_trap, trapped
 from tests.support.waiting import eventually
 
@@ -214,11 +215,6 @@ def test_a_database_that_never_answered_has_no_data() -> None:
     assert "secret" not in found.no_answer.what
 
 
-def test_a_dsn_that_is_not_valid_is_refused() -> None:
-    with pytest.raises(ConnectionFailed):
-        Watcher("postgresql+psycopg://localhost/shop")
-
-
 def test_a_database_without_the_schema_says_what_to_do(empty_dsn: str) -> None:
     with Watcher(empty_dsn) as watcher:
         found = watcher.poll()
@@ -241,16 +237,14 @@ def test_a_locked_table_is_told_and_the_data_come_again(watcher: Watcher, connec
 
 
 @pytest.mark.usefixtures("new_orders")
-def test_a_login_without_any_role_sees_everything(guest: str) -> None:
+def test_a_login_without_any_role_sees_everything_unless_it_may_not(
+    guest: str, connection: Connection
+) -> None:
     with Watcher(guest) as watcher:
         found = watcher.poll()
-        assert found.no_answer is None
-        assert str(billing(found).dead_events) == "0"
-        assert "skipped" in {each.level for each in found.findings}
-
-
-@pytest.mark.usefixtures("new_orders")
-def test_what_a_role_may_not_see_is_unknown(guest: str, connection: Connection) -> None:
+    assert found.no_answer is None
+    assert str(billing(found).dead_events) == "0"
+    assert "skipped" in {each.level for each in found.findings}
     for function in ("get_consumer_counts(int)", "get_worker_info(text, text)"):
         connection.execute(f"revoke execute on function pgq.{function} from public".encode())
     with Watcher(guest) as watcher:
@@ -284,3 +278,45 @@ def test_it_reads_only_and_calls_no_function_of_another_schema(
         assert client is not None
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
             client.insert_event("orders", "test", "data")
+
+
+def test_a_rate_is_the_ids_between_two_looks() -> None:
+    before = Reached(10.0, {("orders",): 100, ("orders", "billing"): 40, ("dropped",): 1})
+    now = Reached(12.0, {("orders",): 300, ("orders", "billing"): 40, ("new",): 5})
+    assert rates(before, now) == {("orders",): 100.0, ("orders", "billing"): 0.0}
+
+
+def test_there_is_no_rate_at_the_first_look_nor_for_ids_that_went_back() -> None:
+    now = Reached(12.0, {("orders",): 300})
+    assert rates(None, now) == {}
+    assert rates(now, now) == {}
+    assert rates(Reached(11.0, {("orders",): 301}), now) == {}
+
+
+@pytest.mark.parametrize(("took", "pause"), [(0.0, 1.0), (0.01, 1.0), (0.1, 7.5)])
+def test_a_look_that_takes_long_is_followed_by_a_long_pause(took: float, pause: float) -> None:
+    assert pause_after(took) == pytest.approx(pause)
+
+
+@pytest.mark.parametrize(("took", "due"), [(0.0, 71.0), (0.5, 161.5)])
+def test_an_expensive_part_has_a_slower_clock(took: float, due: float) -> None:
+    clock = SlowClock(60.0)
+    assert clock.is_due(11.0)
+    clock.done(11.0, 11.0 + took)
+    assert not clock.is_due(due - 0.1)
+    assert clock.is_due(due)
+
+
+def test_no_more_than_two_percent_of_a_core_by_construction() -> None:
+    polls, slow = 1.0 / pause_after(1.0), SlowClock(0.0)
+    slow.done(0.0, 1.0)
+    assert not slow.is_due(300.0)
+    assert polls + 2 / 300 <= 0.02
+
+
+def test_a_count_that_stopped_at_its_limit_says_so() -> None:
+    assert str(Count.up_to(9_999)) == "9,999"
+    assert str(Count.up_to(10_000)) == "10,000+"
+    assert str(total([Count.up_to(10_000), Count(5)])) == "10,005+"
+    assert total([Count(1), None]) is None
+    assert not Count(0)
