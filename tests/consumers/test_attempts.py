@@ -157,26 +157,19 @@ def test_an_event_and_its_copy_are_dead_together(queue, client, make, die):
     assert [event.ev_id for event in client.get_dead_events(QUEUE, CONSUMER)] == [first]
 
 
-def batches(dsn, seen, look=None, **settings):
-    """Make a consumer of batches that notes the events of each, and first looks at something."""
-
-    class Batches(Consumer):
-        queue, name, backoff = QUEUE, CONSUMER, (0.01, 1.0)
-
-        def process_batch(self, batch, *_connection):
-            seen.extend([look()] if look else [])
-            seen.append([event.data for event in batch])
-
-    transactional = settings.pop("transactional", False)
-    return Running(in_transactions(Batches, transactional)(dsn, **settings))
-
-
 @pytest.mark.parametrize("transactional", [False, True])
 def test_process_batch_with_parts_is_narrowed_too(queue, client, dsn, die, transactional):
     seen: list[Any] = []
+
+    class Batches(Consumer):
+        queue, name, part_size = QUEUE, CONSUMER, 2
+
+        def process_batch(self, batch, *_connection):
+            seen.append([event.data for event in batch])
+
     queue.insert("killer", "b", "c")
     die(5)
-    running = batches(dsn, seen, part_size=2, transactional=transactional)
+    running = Running(in_transactions(Batches, transactional)(dsn))
     queue.wait_until_finished()
     running.stop()
     assert seen == [["b"], ["c"]]

@@ -119,22 +119,6 @@ def test_a_handler_set_after_the_start_is_looked_at_by_run():
         consumer.run()
 
 
-def coroutine():
-    return waiting()
-
-
-def generator():
-    return generating()
-
-
-def async_generator():
-    return generating_async()
-
-
-def thread_future():
-    return concurrent.futures.Future()
-
-
 class Awaitable:
     """Something to await, of a library's own class."""
 
@@ -144,10 +128,10 @@ class Awaitable:
 
 
 UNFINISHED = {
-    "coroutine": coroutine,
-    "generator": generator,
-    "async_generator": async_generator,
-    "Future": thread_future,
+    "coroutine": waiting,
+    "generator": generating,
+    "async_generator": generating_async,
+    "Future": concurrent.futures.Future,
     "Awaitable": Awaitable,
 }
 FINISHED = {"int": int, "list": list, "iterator": lambda: iter([1]), "none": lambda: None}

@@ -22,25 +22,21 @@ from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS
 from tests.support.waiting import eventually
 
 
-def test_settings_of_a_handler_do_not_hinder_the_finish(queue, make, effects, connect):
-    connection = connect()
-    connection.execute("create role tenant")
-    try:
-        connection.execute("grant insert on effect to tenant")
-        connection.execute("grant usage on effect_no_seq to tenant")
+def test_settings_of_a_handler_do_not_hinder_the_finish(queue, make, effects, connection, login):
+    tenant = login()
+    connection.execute(f"grant insert on effect to {tenant}")
+    connection.execute(f"grant usage on effect_no_seq to {tenant}")
 
-        def handler(event):
-            yield "set local role tenant", []
-            yield NOTE, [event.data]
-            yield "set local statement_timeout = '1s'", []
+    def handler(event):
+        yield f"set local role {tenant}", []
+        yield NOTE, [event.data]
+        yield "set local statement_timeout = '1s'", []
 
-        make.start(handler, transactional=True, part_size=2)
-        queue.insert("a", "b", "c")
-        queue.deliver("d")
-        assert effects() == ["a", "b", "c", "d"]
-    finally:
-        connection.execute("drop owned by tenant")
-        connection.execute("drop role tenant")
+    running = make.start(handler, transactional=True, part_size=2)
+    queue.insert("a", "b", "c")
+    queue.deliver("d")
+    running.stop()
+    assert effects() == ["a", "b", "c", "d"]
 
 
 TESTS = {"type": ["test"]}

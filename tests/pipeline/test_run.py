@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import secrets
-import signal
 import socket
 import struct
 import sys
@@ -20,9 +19,9 @@ import pyarrow.dataset as ds
 import pytest
 
 import pgqpy
-from pgqpy.install import install
+from tests.consumers.harness import installed
 from tests.spark.feed import as_uri
-from tests.spark.harness_cluster import SessionProcess
+from tests.spark.harness_cluster import START_TIMEOUT, SessionProcess
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -107,26 +106,24 @@ def test_sigkill_and_a_crash_of_the_server_lose_and_double_nothing_and_no_passwo
     secret = dsn.partition("@")[0].rpartition(":")[2]
     logs, port = tmp_path / "logs", free_port()
     logs.mkdir()
-    with pgqpy.connect(own_server.dsn()) as client:
-        install(client.connection)
+    with pgqpy.connect(installed(own_server)) as client:
         client.create_queue("orders")
     numbers = kill_at_random(Lake(tmp_path, dsn), own_server.dsn())
     lake = Lake(tmp_path, dsn, submit={**CONFIGURED, **told(logs, port)})
     with closing(lake.start("--every", "200ms")) as process:
-        process.wait_for_output(f"tick {last_tick(own_server)} ")
+        process.wait_for_match(f"tick {last_tick(own_server)} ")
         shown, pages = arguments(process), web_pages(port)
         ports = listening(process)
         eventually(lambda: any(map(is_refused, ports)))
         own_server.stop("immediate")
-        process.wait_for_output("connection lost")
+        process.wait_for_match("connection lost")
         own_server.start()
         with pgqpy.connect(own_server.dsn()) as client:
             numbers.append(len(numbers) + 1)
             client.insert_event("orders", "test", text_of(numbers[-1]))
             client.tick_queue("orders")
-        process.wait_for_output(f"tick {last_tick(own_server)} ")
-        process.popen.send_signal(signal.SIGTERM)
-        assert process.wait() == 0, process.output()
+        process.wait_for_match(f"tick {last_tick(own_server)} ")
+        assert process.terminate(START_TIMEOUT) == 0, process.output()
         output = process.output()
     assert lake.good() == [n for n in numbers if is_good(n)]
     assert lake.bad() == sorted(text_of(n) for n in numbers if not is_good(n))
@@ -151,7 +148,7 @@ def kill_at_random(lake: Lake, dsn: str) -> list[int]:
     print(f"seed: {seed}")  # noqa: T201  # shown where the test fails
     choose = random.Random(seed)
     with produced(dsn) as numbers, closing(lake.start("--every", "0s")) as process:
-        process.wait_for_output("events [1-9]", times=choose.randint(1, 3))
+        process.wait_for_match("events [1-9]", times=choose.randint(1, 3))
         wanted = len(numbers) + choose.randint(0, 100)
         eventually(lambda: len(numbers) >= wanted)
         process.kill()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pyspark
 
+from tests.support.processes import PythonProcess
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ EXECUTOR = "CoarseGrainedExecutorBackend"
 START_TIMEOUT = 300  # seconds; several Sparks may start at once on two cores
 
 
-class SessionProcess:
-    """A process and all it starts, in a session of its own; its output is in a file."""
+class SessionProcess(PythonProcess):
+    """A process of any program and all it starts, in a session of its own."""
 
     def __init__(
         self, *command: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
@@ -41,21 +42,11 @@ class SessionProcess:
         )
 
     @property
-    def pid(self) -> int:
-        """The process id, which is the session's too."""
-        return self.popen.pid
-
-    @property
     def running(self) -> bool:
         """Whether the process that was started still runs."""
         return self.popen.poll() is None
 
-    def output(self) -> str:
-        """Return what it has printed so far."""
-        size = os.fstat(self._file.fileno()).st_size
-        return os.pread(self._file.fileno(), size, 0).decode(errors="replace")
-
-    def wait_for_output(self, pattern: str, times: int = 1) -> re.Match[str]:
+    def wait_for_match(self, pattern: str, times: int = 1) -> re.Match[str]:
         """Wait until it has printed this so often; fails at once if it exits."""
 
         def printed() -> bool:
@@ -71,13 +62,6 @@ class SessionProcess:
         assert found is not None
         return found
 
-    def wait(self, timeout: float = START_TIMEOUT) -> int:
-        """Return its exit code; fails with its output after `timeout` seconds."""
-        try:
-            return self.popen.wait(timeout)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"still running, it printed:\n{self.output()}") from None
-
     def members(self) -> list[psutil.Process]:
         """Return all processes of the session, also those whose parents are gone."""
         return [process for process in psutil.process_iter() if _session(process) == self.pid]
@@ -91,11 +75,6 @@ class SessionProcess:
                         act(process)
             self.popen.poll()
         self.popen.wait()
-
-    def close(self) -> None:
-        """Kill what still runs and forget its output."""
-        self.kill()
-        self._file.close()
 
     def executors(self) -> list[psutil.Process]:
         """Return the executors among the processes of the session."""
@@ -144,13 +123,13 @@ def standalone(folder: Path, env: Mapping[str, str]) -> Iterator[Standalone]:
     started: list[SessionProcess] = []
     try:
         master = start("master.Master", "--port", "0")
-        url = master.wait_for_output(r"Starting Spark master at (spark://\S+)")[1]
+        url = master.wait_for_match(r"Starting Spark master at (spark://\S+)")[1]
         size = ("--cores", "1", "--memory", "1g")
         workers = [
             start("worker.Worker", *size, "--work-dir", str(folder / f"worker{number}"), url)
             for number in range(2)
         ]
-        master.wait_for_output("Registering worker", times=2)
+        master.wait_for_match("Registering worker", times=2)
         yield Standalone(master, url, workers)
     finally:
         for process in reversed(started):

@@ -10,10 +10,10 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgqpy.errors import ConnectionFailed
-from pgqpy.install import install
 from pgqpy.spark import connections
 from pgqpy.spark.connections import Database
 from pgqpy.spark.source.read_task import ArrowSession, open_with_retries
+from tests.consumers.harness import installed
 from tests.spark.feed import read
 from tests.support import poolers
 from tests.support.waiting import eventually
@@ -52,9 +52,7 @@ def test_a_wrong_password_is_not_tried_again_and_not_printed(own_server):
 
 
 def test_a_server_that_restarts_is_waited_for(own_server):
-    database = Database(own_server.dsn())
-    with psycopg.connect(own_server.dsn(), autocommit=True) as connection:
-        install(connection)
+    database = Database(installed(own_server))
     own_server.stop()
     starter = threading.Timer(0.5, own_server.start)
     starter.start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from pyspark.errors import PySparkException
@@ -10,8 +9,8 @@ from pyspark.sql.functions import length, unix_micros
 
 import pgqpy
 from pgqpy.errors import ConsumerRunning, InvalidArgument, SchemaMissing
-from pgqpy.install import install
 from pgqpy.spark import finish, register
+from tests.consumers.harness import installed
 from tests.spark.feed import CONSUMER, Feed, as_uri
 from tests.support.waiting import eventually
 
@@ -109,9 +108,7 @@ def test_a_database_without_the_schema(feed, empty_dsn):
 
 
 def test_a_password_is_neither_in_a_plan_nor_in_an_error(spark, own_server, checkpoint, capfd):
-    with psycopg.connect(own_server.dsn(), autocommit=True) as connection:
-        install(connection)
-    with pgqpy.connect(own_server.dsn()) as client:
+    with pgqpy.connect(installed(own_server)) as client:
         feed = Feed(client, own_server.tcp_dsn())
         feed.insert("a")
         events = spark.read.format("pgq").options(**feed.options()).load()

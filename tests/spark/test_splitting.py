@@ -71,7 +71,9 @@ def weight(piece, sizes, ticks, released):
 
 
 @given(sizes, st.integers(1, 12), stages)
-def test_every_event_is_in_exactly_one_partition(sizes, least, stages):
+def test_every_event_is_in_one_partition_and_a_slice_names_stages_of_its_own_tick_only(
+    sizes, least, stages
+):
     ticks, released = history(sizes, stages)
     cut = pieces(split_range(ticks, least, released))
     for before, after in pairwise(ticks):
@@ -81,13 +83,8 @@ def test_every_event_is_in_exactly_one_partition(sizes, least, stages):
         for event in (0, first - 1, first, last, last + 1, 10**9):
             for stage in (None, *mine):
                 assert sum(holds(piece, before, after, event, stage) for piece in cut) == 1
-
-
-@given(sizes, st.integers(1, 12), stages)
-def test_a_slice_names_stages_of_its_own_tick_only(sizes, least, stages):
-    ticks, released = history(sizes, stages)
     tick_of = {each.stage: each.released_in for each in released}
-    for piece in pieces(split_range(ticks, least, released)):
+    for piece in cut:
         named = piece.stages or ()
         assert {tick_of[stage] for stage in named} <= {piece.to_tick}
         assert len(named) == len(set(named))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pickle
 import threading
 
-import psycopg
 import pytest
 
 import pgqpy
-from pgqpy.install import install
+from tests.consumers.harness import installed
 from tests.spark.feed import CONSUMER, Feed, crashed, rows_of
 
 
@@ -137,9 +136,7 @@ def test_stopping_twice_and_before_the_start_is_safe(start):
 
 
 def test_a_server_that_restarts_is_waited_for(own_server):
-    with psycopg.connect(own_server.dsn(), autocommit=True) as connection:
-        install(connection)
-    with pgqpy.connect(own_server.dsn()) as client:
+    with pgqpy.connect(installed(own_server)) as client:
         feed = Feed(client, own_server.dsn())
         stream = feed.stream().begin()
         feed.insert("a")

@@ -100,13 +100,11 @@ def test_times_before_1970_and_with_microseconds(feed, insert):
 
 
 def test_a_session_in_another_zone_reads_the_same_moment(feed, insert, connection):
-    connection.execute("alter role current_user set timezone = 'Asia/Kathmandu'")
-    try:
-        insert(id=1, time="2026-11-21 12:00:00+00")
-        feed.tick()
-        assert read(feed.batch())[0]["ev_time"] == datetime(2026, 11, 21, 12, tzinfo=UTC)
-    finally:
-        connection.execute("alter role current_user reset timezone")
+    name = connection.info.dbname
+    connection.execute(f"alter database {name} set timezone = 'Asia/Kathmandu'".encode())
+    insert(id=1, time="2026-11-21 12:00:00+00")
+    feed.tick()
+    assert read(feed.batch())[0]["ev_time"] == datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def test_times_that_no_spark_can_hold_become_its_first_and_last(feed, insert):

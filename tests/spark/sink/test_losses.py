@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgqpy.errors import StageLost
+from tests.consumers.harness import installed
 from tests.spark.sink.epochs import Epoch
 
 
@@ -44,10 +45,7 @@ def test_a_stage_that_waits_no_more_fails_the_epoch_which_can_be_repeated(
 
 
 def test_a_server_that_crashes_between_two_tasks_loses_nothing(own_server, connect):
-    from pgqpy.install import install
-
-    connection = connect(own_server.dsn())
-    install(connection)
+    connection = connect(installed(own_server))
     connection.execute("select pgq.create_queue('q')")
     connection.execute("select pgq.register_consumer('q', 'c')")
     one = Epoch({"dsn": own_server.dsn(), "queue": "q"}, "query", 1)

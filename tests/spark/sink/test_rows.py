@@ -97,11 +97,7 @@ def test_the_queue_may_refuse(epoch, client, stored, mode):
 
 
 @MODES
-def test_pgq_writer_is_role_enough(epoch, options, connection, stored, mode):
-    connection.execute("create role sink_of_a_test login in role pgq_writer")
-    try:
-        one = epoch(1, mode=mode, dsn=make_conninfo(options["dsn"], user="sink_of_a_test"))
-        one.commit(one.task("a"))
-        assert stored() == ["a"]
-    finally:
-        connection.execute("drop role sink_of_a_test")
+def test_pgq_writer_is_role_enough(epoch, options, login, stored, mode):
+    one = epoch(1, mode=mode, dsn=make_conninfo(options["dsn"], user=login("pgq_writer")))
+    one.commit(one.task("a"))
+    assert stored() == ["a"]
