@@ -15,7 +15,6 @@ from pgqpy.errors import ConsumerRunning
 from tests.consumers.harness import (
     CONSUMER,
     END,
-    NOTE,
     QUEUE,
     SESSIONS,
     Maker,
@@ -25,7 +24,7 @@ from tests.consumers.harness import (
     private,
     short_grace,
 )
-from tests.support.gates import shut_gate, wait_until_blocked
+from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
 IDLE = f"{SESSIONS} and state = 'idle' and wait_event = 'ClientRead'"
@@ -96,32 +95,6 @@ def test_who_lost_the_lock_to_another_process_ends_with_an_error(queue, make, co
         running.join()
     assert caught.value.pid == thief.info.backend_pid
     assert watcher.execute(HOLDER).fetchall() == [(None,)]
-
-
-def test_a_handler_that_lets_the_lock_go_leaves_each_effect_once_and_in_order(
-    queue, make, effects, connection, connect, log
-):
-    """Two processes then run the consumer, and handle one batch. One can finish it (G9)."""
-    with shut_gate(connect()) as gate:
-
-        def handler(event):
-            yield "select pg_advisory_unlock_all()", None
-            yield NOTE, [event.data]
-            if event.data == "b":
-                yield gate.wait_sql, None
-
-        queue.insert("a", "b", "c")
-        make.start(handler, transactional=True)
-        first = gate.wait_for_arrival()
-        make.start(handler, transactional=True)
-        (second,) = eventually(lambda: {pid for (pid,) in connection.execute(SESSIONS)} - {first})
-        eventually(lambda: set(gate.waiting()) == {first, second})
-    eventually(lambda: log.text.count(f"consumer {CONSUMER} of queue {QUEUE} runs") == 2)
-    queue.insert("d")
-    for number in range(20):
-        queue.insert(str(number))
-    queue.wait_until_finished()
-    assert effects() == ["a", "b", "c", "d", *map(str, range(20))]
 
 
 @pytest.mark.parametrize("settings", [{}, {"transactional": True}])

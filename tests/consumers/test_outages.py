@@ -124,22 +124,6 @@ def test_a_connection_lost_while_process_batch_reads_gives_it_again(
     assert batches[-5:] == [10] * 5
 
 
-@pytest.mark.parametrize("transactional", [False, True])
-def test_a_handler_that_always_kills_the_connection_does_not_spin(
-    queue, make, connection, transactional, log
-):
-    """Each time it must wait longer, though the new connection itself works."""
-
-    def handler(event):
-        connection.execute(END)
-        return STATEMENTS
-
-    running = make.start(handler, transactional=transactional)
-    queue.insert("a")
-    eventually(lambda: log.text.count("lost its connection") >= 3)
-    running.stop()
-
-
 def test_a_loss_after_some_work_is_a_new_one_that_needs_no_long_wait(queue, make, connection, log):
     make.start(lambda event: None)
     for losses in range(1, 9):

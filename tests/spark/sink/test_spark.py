@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -142,20 +141,3 @@ def test_a_stream_that_was_refused_goes_on_later_but_not_by_a_checkpoint_from_a_
     with pytest.raises(StreamingQueryException, match="epoch 1 was committed with other events"):
         stream()
     assert sorted(stored()) == ["1", "2"]
-
-
-def test_at_least_once_doubles_an_epoch_that_spark_repeats(stream, stored, tmp_path):
-    add_file(tmp_path, "a", ["1", "2"])
-    stream(mode="at_least_once")
-    forget_commit(tmp_path / "checkpoint", 0)
-    stream(mode="at_least_once")
-    assert sorted(stored()) == ["1", "1", "2", "2"]
-
-
-def test_epochs_without_rows_do_nothing(stream, stored, connection, tmp_path):
-    for number, line in enumerate(("no", "yes", "no")):
-        add_file(tmp_path, str(number), [line])
-        os.utime(tmp_path / "in" / f"{number}.txt", (number, number))  # they are read in this order
-    stream("data <> 'no'")
-    assert stored() == ["yes"]
-    assert connection.execute("select ledger_epoch from pgq.ledger").fetchall() == [(1,)]
