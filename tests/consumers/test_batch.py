@@ -170,20 +170,6 @@ def test_a_transactional_batch_has_its_effects_once(
     assert rows == [(data,) for data in "abcde"]
 
 
-def test_a_lazy_reader_that_nobody_reads_loses_no_event(queue, make_sync, dsn, log):
-    class Lazy(Consumer):
-        queue, name = QUEUE, CONSUMER
-
-        def process_batch(self, batch):
-            self.rows = map(str, batch)
-
-    running = make_sync.run(Lazy(dsn))
-    queue.insert("a")
-    eventually(lambda: "without having read the whole batch" in log.text)
-    running.stop()
-    assert queue.open_batch() is not None
-
-
 def test_a_batch_that_its_handler_kept_refuses_to_be_used_later(queue, collect):
     kept = []
     collect(lambda batch, events: kept.append((batch, events[0])))

@@ -44,6 +44,7 @@ def read(queue, make_sync, dsn):
 @pytest.mark.parametrize(
     ("passes", "settings"),
     [
+        ((0,), {}),  # an iterator that nobody reads
         ((1,), {}),
         ((1,), {"part_size": 1}),
         ((None, 1), {}),

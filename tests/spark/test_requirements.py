@@ -22,11 +22,6 @@ def installed(monkeypatch, **versions):
     monkeypatch.setattr(session, "version", version)
 
 
-def test_all_is_here():
-    session.check_packages()
-    session.check_java()
-
-
 def test_without_pyspark_register_says_what_to_install(monkeypatch):
     installed(monkeypatch)
     session: Any = None
