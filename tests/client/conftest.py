@@ -73,6 +73,15 @@ def inserted(connection: psycopg.Connection[Any]) -> Any:
     return events
 
 
+def open_batch(client: pgqpy.Client, *events: tuple[str | None, ...]) -> Batch:
+    """Insert events into the queue `orders`, tick it, and open the next batch of `billing`."""
+    client.insert_events("orders", events)
+    client.tick_queue("orders")
+    batch = client.next_batch("orders", "billing")
+    assert batch is not None
+    return batch
+
+
 async def next_batch(client: Any) -> Batch:
     """Tick the queue `orders` and open the next batch of `billing`."""
     await client.tick_queue("orders")

@@ -103,9 +103,7 @@ async def test_messages_are_not_done_after_their_transaction_was_rolled_back(
             await message.done()
 
         with pytest.raises(ZeroDivisionError):
-            async with (
-                client.transaction() if block == "client" else (client.connection.transaction())
-            ):
+            async with block_of(client, block):
                 await asyncio.gather(*map(handle, messages))
         await wait_for_tasks()
         for message in messages:

@@ -12,6 +12,7 @@ import pytest
 
 import pgqpy
 from pgqpy.calls import Call
+from tests.client.conftest import open_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -74,10 +75,7 @@ async def test_a_cancelled_call_takes_no_later_one_with_it(
     call: Callable[[pgqpy.AsyncClient, pgqpy.Batch], Coroutine[Any, Any, None]],
 ) -> None:
     """A transaction or pipeline that stays open would: later calls return, and commit nothing."""
-    queue.insert_events("orders", BATCH)
-    queue.tick_queue("orders")
-    batch = queue.next_batch("orders", "billing")
-    assert batch is not None
+    batch = open_batch(queue, *BATCH)
     returned = 0
     for busy_for in count():
         async with await pgqpy.connect_async(dsn) as client:

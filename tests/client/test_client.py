@@ -9,18 +9,15 @@ import pytest
 import pgqpy
 
 
-def test_own_connection_is_closed_with_the_client(dsn: str) -> None:
+async def test_own_connection_is_closed_with_the_client(dsn: str) -> None:
     with pgqpy.connect(dsn) as client:
-        connection = client.connection
-    assert connection.closed
+        assert not client.connection.closed
+    assert client.connection.closed
     client.close()
-
-
-async def test_own_async_connection_is_closed_with_the_client(dsn: str) -> None:
-    async with await pgqpy.connect_async(dsn) as client:
-        connection = client.connection
-    assert connection.closed
-    await client.close()
+    async with await pgqpy.connect_async(dsn) as other:
+        assert not other.connection.closed
+    assert other.connection.closed
+    await other.close()
 
 
 @pytest.mark.parametrize(

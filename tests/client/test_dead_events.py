@@ -69,13 +69,15 @@ async def test_one_foreign_event_and_none_is_retried(orders: Any) -> None:
     assert await orders.get_dead_events("orders", "billing") == []
 
 
-async def test_an_id_alone_is_not_enough(orders: Any) -> None:
+async def test_an_id_alone_and_what_is_no_reason_are_refused(orders: Any) -> None:
     batch, events = await opened(orders, 1)
     pair: Any = (events[0].id, 1)
     with pytest.raises(TypeError, match="Event is needed"):
         await orders.call(calls.consume.event_retry_many(batch, [pair]))
     with pytest.raises(TypeError, match="Event is needed"):
         await orders.event_dead(batch, [(events[0].id, "why")])
+    with pytest.raises(TypeError, match="a str or an exception, not int"):
+        await orders.event_dead(batch, [(events[0], 5)])
 
 
 async def test_dead_events_are_kept_with_their_reason(orders: Any) -> None:
@@ -135,12 +137,6 @@ async def test_a_reason_without_an_exception_is_cut_and_has_no_class(orders: Any
     assert (long.dead_error, long.dead_traceback, long.dead_tries) == (None, None, 1)
     assert long.dead_reason == "z" * 999 + "…"
     assert (other.dead_reason, other.dead_tries) == ("its handler ended the process", 2**31 - 1)
-
-
-async def test_what_is_no_reason_is_refused(orders: Any) -> None:
-    batch, (event,) = await opened(orders, 1)
-    with pytest.raises(TypeError, match="a str or an exception, not int"):
-        await orders.event_dead(batch, [(event, 5)])
 
 
 async def test_dead_events_are_revived_all_or_by_id(orders: Any) -> None:

@@ -14,6 +14,7 @@ from pgqpy.cli.app import app
 from pgqpy.client import connect_as_tool
 from pgqpy.errors import ConnectionFailed
 from tests.cli.support import failed_with
+from tests.client.conftest import open_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,9 +61,7 @@ CALLS: list[Callable[..., Any]] = [
 def test_a_connection_of_another_encoding_is_refused_with_what_to_set(
     queue: Client, connect: Callable[..., Any], encoding: str
 ) -> None:
-    queue.insert_event("orders", "test", "€")
-    queue.tick_queue("orders")
-    batch = queue.next_batch("orders", "billing")
+    batch = open_batch(queue, ("test", "€"))
     rider = Client(connect(client_encoding=encoding))
     for call in CALLS:
         with pytest.raises(ConnectionFailed, match=r"client_encoding is .*: set it to 'UTF8'"):

@@ -15,6 +15,7 @@ import pgqpy
 from pgqpy import calls, errors, sqlstates
 from pgqpy.errors import PgqError
 from pgqpy.sqlstates import BY_SQLSTATE
+from tests.client.conftest import open_batch
 from tests.client.either import sql
 from tests.support.gates import wait_until_blocked
 
@@ -45,25 +46,21 @@ def test_every_code_of_ours_has_its_class(connection: psycopg.Connection[Any]) -
         assert str(found).startswith(text)
 
 
-def test_a_missing_consumer_is_told_in_the_same_words_everywhere(
-    connection: psycopg.Connection[Any],
+@pytest.mark.parametrize(
+    ("consumer", "named", "what_to_do"),
+    [
+        ("billing", "billing.1", "register it with register_subconsumer"),
+        ("other", "other", "register it with register_consumer"),
+    ],
+)
+def test_a_missing_consumer_or_subconsumer_is_named(
+    queue: pgqpy.Client, consumer: str, named: str, what_to_do: str
 ) -> None:
-    about = {"queue": "orders", "consumer": "billing"}
-    found = sqlstates.from_database(raised(connection, "PQ002"), "f", about)
-    assert str(found).startswith("consumer 'billing' is not registered on queue 'orders': register")
-
-
-def test_a_missing_subconsumer_is_named(client: pgqpy.Client) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    words = (
-        r"'billing\.1' is not registered on queue 'orders': register it with register_subconsumer"
-    )
-    with pytest.raises(errors.ConsumerNotFound, match=words) as caught:
-        client.call(calls.share.take_part("orders", "billing", "1"))
-    assert caught.value.what_to_do == "register it with register_subconsumer"
-    with pytest.raises(errors.ConsumerNotFound, match=r"'other' is not .* with register_consumer$"):
-        client.call(calls.share.take_part("orders", "other", "1"))
+    with pytest.raises(errors.ConsumerNotFound) as caught:
+        queue.call(calls.share.take_part("orders", consumer, "1"))
+    assert caught.value.what_to_do == what_to_do
+    words = f"consumer {named!r} is not registered on queue 'orders': {what_to_do}"
+    assert str(caught.value) == words
 
 
 @pytest.mark.parametrize(
@@ -81,9 +78,7 @@ def test_a_missing_subconsumer_is_named(client: pgqpy.Client) -> None:
 def test_a_queue_that_is_dropped_during_a_call_is_not_found(
     queue: pgqpy.Client, connection: psycopg.Connection[Any], call: Callable[..., Any]
 ) -> None:
-    queue.insert_event("orders", "t", "d")
-    queue.tick_queue("orders")
-    batch = queue.next_batch("orders", "billing")
+    batch = open_batch(queue, ("t", "d"))
     with ThreadPoolExecutor(1) as pool:
         with connection.transaction():
             connection.execute("select pgq.drop_queue('orders', true)")
@@ -114,9 +109,6 @@ def test_detail_and_hint_of_the_server_are_said(connection: psycopg.Connection[A
 def test_what_is_not_about_queues_stays_psycopgs(connection: psycopg.Connection[Any]) -> None:
     for code in ("40001", "55P03", "57014", "42501", "22003", "ZZ999"):
         assert sqlstates.from_database(raised(connection, code), "f", {}) is None
-
-
-def test_error_without_a_code_stays_psycopgs() -> None:
     assert sqlstates.from_database(psycopg.OperationalError("lost"), "f", {}) is None
 
 

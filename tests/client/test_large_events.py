@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pgqpy
+from tests.client.conftest import open_batch
 from tests.support.sqlstates import refused
 
 if TYPE_CHECKING:
@@ -25,20 +26,16 @@ LIMIT_REACHED = """
     ids=["select", "cursor", "page"],
 )
 def test_a_row_over_the_limit_of_the_server_says_what_to_do(
-    client: pgqpy.Client,
+    queue: pgqpy.Client,
     connection: psycopg.Connection[object],
-    new_orders: str,
     fetch_size: int,
     *,
     pages: bool,
 ) -> None:
-    client.insert_events(new_orders, [("test", "x")] * 3)
-    client.tick_queue(new_orders)
-    batch = client.next_batch(new_orders, "billing")
-    assert batch is not None
+    batch = open_batch(queue, *[("test", "x")] * 3)
     connection.execute(LIMIT_REACHED.encode())
-    client.runner.holds_cursors = not pages  # as behind a pooler in transaction mode
+    queue.runner.holds_cursors = not pages  # as behind a pooler in transaction mode
     words = rf"an event of batch {batch.id} is too large to be sent \(out of memory\): find it"
     with refused("54000", match=words) as caught:
-        list(client.get_batch_events(batch, fetch_size=fetch_size))
+        list(queue.get_batch_events(batch, fetch_size=fetch_size))
     assert caught.value.batch_id == batch.id

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.client.conftest import open_batch
+
 if TYPE_CHECKING:
     from pgqpy import Client
 
@@ -32,10 +34,7 @@ def test_event_of_a_writers_odd_time_is_read_by_every_way(
         "insert into pgq.event_1_0 (ev_time, ev_type, ev_data) values (%s, 't', 'odd')", [time]
     )
     connection.execute("reset role")
-    queue.insert_event("orders", "t", "plain")
-    queue.tick_queue("orders")
-    batch = queue.next_batch("orders", "billing")
-    assert batch is not None
+    batch = open_batch(queue, ("t", "plain"))
     for size in (1, 2, 5):
         odd, plain = queue.get_batch_events(batch, fetch_size=size)
         assert (odd.data, odd.time, plain.data) == ("odd", read, "plain")
@@ -48,9 +47,7 @@ def test_dead_event_with_an_odd_time_is_listed(queue: Client) -> None:
     queue.connection.execute(
         "insert into pgq.event_1_0 (ev_time, ev_type, ev_data) values ('infinity', 't', 'odd')"
     )
-    queue.tick_queue("orders")
-    batch = queue.next_batch("orders", "billing")
-    assert batch is not None
+    batch = open_batch(queue)
     queue.event_dead(batch, [(event, "no") for event in queue.get_batch_events(batch)])
     (dead,) = queue.get_dead_events("orders", "billing")
     assert (dead.ev_data, dead.ev_time) == ("odd", LATEST)

@@ -12,6 +12,7 @@ from psycopg.pq import TransactionStatus
 
 import pgqpy
 from pgqpy.consumers._async.handler_connection import AsyncHandlerConnection
+from tests.client.conftest import open_batch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -24,10 +25,7 @@ CANCELS = 150
 def test_reading_over_the_connection_that_sends_is_refused(
     queue: pgqpy.Client, inserted: Any, another: bool
 ) -> None:
-    queue.insert_event("orders", "read", "1")
-    queue.tick_queue("orders")
-    batch = queue.next_batch("orders", "billing")
-    assert batch is not None
+    batch = open_batch(queue, ("read", "1"))
     reader = pgqpy.Client(queue.connection) if another else queue
     events = [(event.type, event.data) for event in reader.get_batch_events(batch)]
     with pytest.raises(RuntimeError, match=REFUSED):

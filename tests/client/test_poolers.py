@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -64,34 +65,26 @@ class AsyncBilling(AsyncConsumer):
         """Handle nothing."""
 
 
-async def _run_async(dsn: str) -> None:
-    await AsyncBilling(dsn).run()
-
-
-async def _connect_async(dsn: str) -> None:
-    await connect_as_tool_async(dsn)
-
-
-async def _run(dsn: str) -> None:
-    Billing(dsn).run()
-
-
-async def _connect(dsn: str) -> None:
-    connect_as_tool(dsn)
-
-
-async def _tick(dsn: str) -> None:
-    open_client(dsn)
-
-
-@pytest.mark.parametrize("opens", [_connect, _connect_async, _run, _run_async, _tick])
+@pytest.mark.parametrize(
+    "opens",
+    [
+        connect_as_tool,
+        connect_as_tool_async,
+        lambda dsn: Billing(dsn).run(),
+        lambda dsn: AsyncBilling(dsn).run(),
+        open_client,
+    ],
+    ids=["tool", "async tool", "consumer", "async consumer", "ticker"],
+)
 async def test_a_session_that_a_pool_shares_is_refused_and_left_as_it_was(
     transactions: str, opens: Any
 ) -> None:
     with psycopg.connect(transactions, autocommit=True, prepare_threshold=None) as application:
         before = application.execute(STATE).fetchone()
         with pytest.raises(ConnectionFailed, match="connect directly to the server") as caught:
-            await opens(transactions)
+            opened = opens(transactions)
+            if inspect.isawaitable(opened):
+                await opened
         assert "pooler in session mode" in str(caught.value)
         assert "a consumer that is shared or has lanes, and has a lease" in str(caught.value)
         assert application.execute(STATE).fetchone() == before

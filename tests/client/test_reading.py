@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gc
-import tracemalloc
 from contextlib import nullcontext
 from datetime import timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 import pytest
@@ -14,11 +13,8 @@ from psycopg.types.numeric import Int8BinaryLoader
 
 import pgqpy
 from pgqpy import Event, InvalidArgument, calls
-from tests.client.conftest import next_batch
+from tests.client.conftest import next_batch, open_batch
 from tests.client.either import sql
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 OPEN = "select count(*) from pg_cursors where name like 'pgqpy%'"
 
@@ -113,26 +109,16 @@ async def test_absurd_fetch_size_is_refused_or_taken_as_one(orders: Any) -> None
 @pytest.mark.parametrize("inside", [False, True])
 async def test_iterator_closed_early_leaves_no_cursor(orders: Any, inside: bool) -> None:
     batch = await filled(orders, 50)
-
-    async def begin_and_close() -> None:
+    async with orders.transaction() if inside else nullcontext():
         events = orders.get_batch_events(batch, fetch_size=5)
         assert (await events.__anext__()).data == "0"
         assert await sql(orders, OPEN) == [(1,)]
         await events.aclose()
         assert await sql(orders, OPEN) == [(0,)]
 
-    if inside:
-        async with orders.transaction():
-            await begin_and_close()
-    else:
-        await begin_and_close()
-
 
 def test_loop_left_early_leaves_no_cursor(queue: pgqpy.Client) -> None:
-    queue.insert_events("orders", [("t", str(i)) for i in range(50)])
-    queue.tick_queue("orders")
-    batch = queue.next_batch("orders", "billing")
-    assert batch is not None
+    batch = open_batch(queue, *[("t", str(i)) for i in range(50)])
     for _ in queue.get_batch_events(batch, fetch_size=5):
         break
     gc.collect()
@@ -153,10 +139,7 @@ async def test_async_loop_left_early_leaves_no_cursor(dsn: str) -> None:
 
 
 def test_reader_collected_in_the_middle_of_a_call_does_not_block_it(queue: pgqpy.Client) -> None:
-    queue.insert_events("orders", [("t", str(i)) for i in range(50)])
-    queue.tick_queue("orders")
-    batch = queue.next_batch("orders", "billing")
-    assert batch is not None
+    batch = open_batch(queue, *[("t", str(i)) for i in range(50)])
     events: Any = queue.get_batch_events(batch, fetch_size=5)
     next(events)
     with queue.connection.lock:  # as psycopg holds it while it talks to the server
@@ -240,28 +223,3 @@ async def test_lost_connection_is_psycopgs_error_and_closing_is_quiet(
         for _ in range(20):
             await events.__anext__()
     await events.aclose()
-
-
-@pytest.mark.parametrize("inside", [False, True])
-def test_memory_depends_on_the_fetch_size_and_not_on_the_batch(
-    queue: pgqpy.Client, connect: Callable[..., Any], inside: bool
-) -> None:
-    """G8: 10,000 events of about 1 kB each, at most 2 x 100 of them in memory."""
-    queue.connection.execute(
-        "select count(*) from pgq.insert_events('orders',"
-        " (select array_agg('t'::text) from generate_series(1, 10000)),"
-        " (select array_agg(lpad(i::text, 1000)) from generate_series(1, 10000) i))"
-    )
-    queue.tick_queue("orders")
-    batch = queue.next_batch("orders", "billing")
-    assert batch is not None
-    queue.connection.autocommit = not inside
-    tracemalloc.start()
-    try:
-        count = sum(1 for _ in queue.get_batch_events(batch, fetch_size=100))
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    queue.connection.rollback()
-    assert count == 10_000
-    assert peak < 2_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 import pytest
@@ -11,9 +11,6 @@ import pgqpy
 from pgqpy import InvalidEvent
 from pgqpy.calls import bulk
 from tests.client.test_insert_events import Order
-
-if TYPE_CHECKING:
-    pass
 
 STORED = "select array_agg(ev_id order by ev_data::int) from pgq.event_template"
 

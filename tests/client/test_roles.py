@@ -62,31 +62,6 @@ def test_reader_consumes_by_every_way(acting: Callable[[str], Client], queue: Cl
         reader.insert_events("orders", [("t", "d")])
 
 
-def test_ticker_ticks_and_maintains_only(acting: Callable[[str], Client], queue: Client) -> None:
-    queue.insert_event("orders", "t", "d")
-    ticker = acting("pgq_ticker")
-    assert ticker.tick_queue("orders")
-    ticker.ticker()
-    ticker.call(calls.maintain.maint_operations())
-    ticker.call(calls.maintain.maint_retry_events())
-    for function in (
-        "ticker_activity()",
-        "ticker_due()",
-        "maint_ticks('orders')",
-        "maint_recent_ticks()",
-        "maint_positions()",
-        "maint_stages()",
-    ):
-        ticker.connection.execute(f"select pgq.{function}")
-    for call in (
-        lambda: ticker.create_queue("mine"),
-        lambda: ticker.insert_event("orders", "t", "d"),
-        lambda: ticker.next_batch("orders", "billing"),
-    ):
-        with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            call()
-
-
 def test_row_security_that_is_switched_on_while_a_batch_is_opened_hides_no_event(
     acting: Callable[[str], Client], queue: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

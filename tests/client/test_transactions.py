@@ -14,6 +14,7 @@ from psycopg.transaction import OutOfOrderTransactionNesting
 
 import pgqpy
 from pgqpy import QueueNotFound
+from tests.client.conftest import open_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,23 +96,6 @@ async def test_a_connection_that_is_lost_in_a_transaction_is_told_at_its_end(
     assert inserted() == []
 
 
-async def test_transactions_that_cross_leave_none_open(
-    orders: Any, inserted: Callable[[], list[Any]]
-) -> None:
-    """Each of two threads has one: later calls would return, and commit nothing."""
-    first, second = orders.transaction(), orders.transaction()
-    await first.__aenter__()
-    await second.__aenter__()
-    await orders.insert_event("orders", "lost", "1")
-    with pytest.raises(OutOfOrderTransactionNesting):
-        await first.__aexit__(None, None, None)
-    with pytest.raises(OperationalError, match="nothing of it is committed"):
-        await second.__aexit__(None, None, None)
-    with pytest.raises(OperationalError, match="closed"):
-        await orders.insert_event("orders", "lost", "2")
-    assert inserted() == []
-
-
 class Pool:
     """A pool of psycopg_pool, as psycopg sees it: close() of a connection calls putconn."""
 
@@ -121,19 +105,27 @@ class Pool:
         raise ValueError(f"{connection} is in use")
 
 
-async def test_transactions_that_cross_end_a_connection_that_close_would_put_back(
-    orders: Any,
+@pytest.mark.parametrize("pool", [None, Pool()], ids=["alone", "pool"])
+async def test_transactions_that_cross_leave_none_open(
+    orders: Any, inserted: Callable[[], list[Any]], pool: Pool | None
 ) -> None:
-    """The next borrower would share it, and the pool would refuse it when its block ends."""
-    orders.connection._pool = Pool()
+    """Each of two threads has one: later calls would return, and commit nothing.
+
+    The next borrower of a pool would share the connection.
+    """
+    orders.connection._pool = pool
     first, second = orders.transaction(), orders.transaction()
     await first.__aenter__()
     await second.__aenter__()
+    await orders.insert_event("orders", "lost", "1")
     with pytest.raises(OutOfOrderTransactionNesting):
         await first.__aexit__(None, None, None)
     with pytest.raises(OperationalError, match="nothing of it is committed"):
         await second.__aexit__(None, None, None)
     assert orders.connection.closed
+    with pytest.raises(OperationalError, match="closed"):
+        await orders.insert_event("orders", "lost", "2")
+    assert inserted() == []
 
 
 async def test_task_left_of_a_rollback_inserts_over_a_client_that_it_makes_later(
@@ -159,10 +151,7 @@ async def test_a_reader_that_is_closed_late_fails_no_transaction(
     dsn: str, queue: pgqpy.Client, inserted: Callable[[], list[Any]]
 ) -> None:
     """The event loop closes it, at any turn: a rollback may have taken its cursor by then."""
-    queue.insert_events("orders", [("read", str(number)) for number in range(10)])
-    queue.tick_queue("orders")
-    batch = queue.next_batch("orders", "billing")
-    assert batch is not None
+    batch = open_batch(queue, *[("read", str(number)) for number in range(10)])
     async with await psycopg.AsyncConnection.connect(dsn) as connection:
         client = pgqpy.AsyncClient(connection)
         for turns in range(12):

@@ -45,27 +45,28 @@ def opened(server: Server, dsn: str, connection: Connection) -> Iterator[Callabl
             connection.execute(f"drop role {LOGIN}")
 
 
-@pytest.mark.parametrize(
-    ("statements", "keywords"),
-    [
-        ([], {"user": LOGIN}),
-        ([GIVE, GIVE_DATABASE], {}),
-        ([GIVE, GIVE_DATABASE], {"user": LOGIN}),
-        ([GIVE], {"user": FORGER}),
-        ([GIVE], {"options": f"-crole={FORGER}"}),
-        ([GIVE, f"grant {LOGIN} to {FORGER}"], {"user": LOGIN}),
-        ([GIVE, f"alter role {FORGER} superuser"], {"user": LOGIN}),
-    ],
-    ids=[
-        "a superuser's",
-        "the database owner's, for a superuser",
-        "the database owner's",
-        "its own",
-        "of the role that a superuser has taken",
-        "of one that could act as this user anyway",
-        "of a superuser that is new",
-    ],
-)
+TRUSTED: dict[str, tuple[list[str], dict[str, str]]] = {
+    "a superuser's": ([], {"user": LOGIN}),
+    "the database owner's, for a superuser": ([GIVE, GIVE_DATABASE], {}),
+    "the database owner's": ([GIVE, GIVE_DATABASE], {"user": LOGIN}),
+    "its own": ([GIVE], {"user": FORGER}),
+    "of the role that a superuser has taken": ([GIVE], {"options": f"-crole={FORGER}"}),
+    "of one that could act as this user": ([GIVE, f"grant {LOGIN} to {FORGER}"], {"user": LOGIN}),
+    "of a superuser that is new": ([GIVE, f"alter role {FORGER} superuser"], {"user": LOGIN}),
+}
+STRANGERS: dict[str, tuple[list[str], dict[str, str]]] = {
+    "superuser": ([], {}),
+    "login": ([], {"user": LOGIN}),
+    "superuser with a role": ([], {"options": f"-crole={LOGIN}"}),
+    "superuser with a role that the owner has too": (
+        [f"grant {LOGIN} to {FORGER}"],
+        {"options": f"-crole={LOGIN}"},
+    ),
+    "member of the owner": ([f"grant {FORGER} to {LOGIN}"], {"user": LOGIN}),
+}
+
+
+@pytest.mark.parametrize(("statements", "keywords"), TRUSTED.values(), ids=TRUSTED)
 def test_a_schema_is_trusted(
     opened: Callable[..., None], statements: list[str], keywords: dict[str, str]
 ) -> None:
@@ -79,23 +80,7 @@ def test_no_schema_is_not_trusted_for_any_role_that_may_create_one_could_make_it
         opened("drop schema pgq cascade")
 
 
-@pytest.mark.parametrize(
-    ("statements", "keywords"),
-    [
-        ([], {}),
-        ([], {"user": LOGIN}),
-        ([], {"options": f"-crole={LOGIN}"}),
-        ([f"grant {LOGIN} to {FORGER}"], {"options": f"-crole={LOGIN}"}),
-        ([f"grant {FORGER} to {LOGIN}"], {"user": LOGIN}),
-    ],
-    ids=[
-        "superuser",
-        "login",
-        "superuser with a role",
-        "superuser with a role that the owner has too",
-        "member of the owner",
-    ],
-)
+@pytest.mark.parametrize(("statements", "keywords"), STRANGERS.values(), ids=STRANGERS)
 def test_a_strangers_schema_is_not_trusted(
     opened: Callable[..., None], statements: list[str], keywords: dict[str, str]
 ) -> None:
