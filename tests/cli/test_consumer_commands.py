@@ -10,6 +10,19 @@ from pgqpy import calls
 from tests.cli.support import Connect, Connection, Login, Run, RunJson, failed_with
 
 
+@pytest.fixture
+def _set_aside(orders: pgqpy.Client) -> None:
+    """Set one event of the consumer aside, and let another be dead."""
+    orders.insert_events("orders", [("placed", "later"), ("placed", "bad")])
+    orders.tick_queue("orders")
+    batch = orders.next_batch("orders", "billing")
+    assert batch
+    later, bad = orders.get_batch_events(batch)
+    orders.call(calls.consume.event_retry_many(batch, [(later, 3600)]))
+    orders.event_dead(batch, [(bad, "cannot be read")])
+    orders.finish_batch(batch)
+
+
 def test_register_list_show_and_unregister(run: Run, run_json: RunJson) -> None:
     run("queue", "create", "orders")
     first = run("consumer", "register", "orders", "billing")
@@ -24,10 +37,10 @@ def test_register_list_show_and_unregister(run: Run, run_json: RunJson) -> None:
     assert run_json("consumer", "list", "orders") == []
 
 
+@pytest.mark.usefixtures("_set_aside")
 def test_unregister_with_events_left_needs_force_without_a_terminal(
     run: Run, run_json: RunJson, client: pgqpy.Client
 ) -> None:
-    set_one_aside_and_one_dead(client)
     client.insert_event("orders", "placed", "new")
     client.tick_queue("orders")
     result = run("consumer", "unregister", "orders", "billing")
@@ -47,11 +60,11 @@ def test_unregister_of_a_consumer_that_runs_needs_force(
     assert failed_with(result, 1, "billing app", f"pid {session.info.backend_pid}", "--force")
 
 
+@pytest.mark.usefixtures("_set_aside")
 @pytest.mark.parametrize(("answer", "left"), [("n\n", 1), ("y\n", 0), ("", 1)])
 def test_unregister_with_events_left_asks_on_a_terminal(
     run: Run, client: pgqpy.Client, monkeypatch: pytest.MonkeyPatch, answer: str, left: int
 ) -> None:
-    set_one_aside_and_one_dead(client)
     monkeypatch.setattr("pgqpy.cli.consumer.on_terminal", lambda: True)
     result = run("consumer", "unregister", "orders", "billing", input=answer)
     assert result.exit_code in {0, 1, 130}
@@ -68,8 +81,8 @@ def test_unregister_asks_for_events_that_no_tick_has_reached(
     assert failed_with(result, 1, "about 1 event(s) that no tick has reached", "--force")
 
 
+@pytest.mark.usefixtures("_set_aside")
 def test_show_counts_what_was_set_aside(run: Run, run_json: RunJson, client: pgqpy.Client) -> None:
-    set_one_aside_and_one_dead(client)
     client.register_consumer("orders", "shipping")
     shown = run_json("consumer", "show", "orders", "billing")
     assert (shown["retry_events"], shown["dead_events"]) == (1, 1)
@@ -81,26 +94,13 @@ def test_show_counts_what_was_set_aside(run: Run, run_json: RunJson, client: pgq
     assert told == (["retry", "dead", "parked", "runs"], ["1", "1", "0", "no"])
 
 
+@pytest.mark.usefixtures("_set_aside")
 def test_a_reader_sees_its_consumers_and_the_counts_of_what_was_set_aside(
-    bare_run: Run, client: pgqpy.Client, login: Login, dsn: str
+    bare_run: Run, login: Login, dsn: str
 ) -> None:
-    set_one_aside_and_one_dead(client)
     guest = make_conninfo(dsn, user=login("pgq_reader"))
     listed = bare_run("--dsn", guest, "consumer", "list", "--json")
     shown = bare_run("--dsn", guest, "consumer", "show", "orders", "billing", "--json")
     for row in (json.loads(listed.stdout)[0], json.loads(shown.stdout)):
         assert row["consumer_name"] == "billing"
         assert (row["retry_events"], row["dead_events"]) == (1, 1)
-
-
-def set_one_aside_and_one_dead(client: pgqpy.Client) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    client.insert_events("orders", [("placed", "later"), ("placed", "bad")])
-    client.tick_queue("orders")
-    batch = client.next_batch("orders", "billing")
-    assert batch
-    later, bad = client.get_batch_events(batch)
-    client.call(calls.consume.event_retry_many(batch, [(later, 3600)]))
-    client.event_dead(batch, [(bad, "cannot be read")])
-    client.finish_batch(batch)

@@ -11,14 +11,14 @@ from pgqpy.cli import consumer, options
 from tests.cli.support import Connect, Connection, Examine, Run, RunJson, failed_with
 
 
-def fill(client: pgqpy.Client) -> None:
-    """Insert three events, with a tick after each, for a consumer that has had them."""
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
+@pytest.fixture
+def filled(orders: pgqpy.Client) -> pgqpy.Client:
+    """A client, and three events with a tick after each, for a consumer that has had them."""
     for number in range(3):
-        client.insert_event("orders", "t", str(number))
-        client.tick_queue("orders")
-    received(client)
+        orders.insert_event("orders", "t", str(number))
+        orders.tick_queue("orders")
+    received(orders)
+    return orders
 
 
 def received(client: pgqpy.Client) -> list[str | None]:
@@ -31,21 +31,20 @@ def received(client: pgqpy.Client) -> list[str | None]:
 
 
 def test_consumer_goes_to_a_place_and_says_what_comes(
-    run: Run, client: pgqpy.Client, connection: Connection
+    run: Run, filled: pgqpy.Client, connection: Connection
 ) -> None:
-    fill(client)
     back = run("consumer", "seek", "orders", "billing", "2")
     assert back.stderr.startswith("moved billing on orders to tick 2 of 20")
     assert back.stderr.endswith(": about 2 event(s) come again\n")
-    assert received(client) == ["1", "2"]
+    assert received(filled) == ["1", "2"]
     run("consumer", "seek", "orders", "billing", "beginning")
     forward = run("consumer", "seek", "orders", "billing", "end", "--yes")
     assert forward.stderr.endswith(": about 3 event(s) are skipped\n")
-    assert received(client) == []
+    assert received(filled) == []
     connection.execute("update pgq.tick set tick_time = now() - tick_id * interval '1 hour'")
     connection.execute("update pgq.tick set tick_time = now() where tick_id > 2")
     run("consumer", "seek", "orders", "billing", "1h")
-    assert received(client) == ["1", "2"]
+    assert received(filled) == ["1", "2"]
     time = datetime.now(timezone.utc).replace(microsecond=0).isoformat()
     assert run("consumer", "seek", "orders", "billing", time).exit_code == 0
 
@@ -53,13 +52,12 @@ def test_consumer_goes_to_a_place_and_says_what_comes(
 @pytest.mark.parametrize("place", ["end", "3", "1h"])
 def test_seek_that_skips_events_asks(
     run: Run,
-    client: pgqpy.Client,
+    filled: pgqpy.Client,
     connection: Connection,
     monkeypatch: pytest.MonkeyPatch,
     place: str,
 ) -> None:
-    fill(client)
-    client.seek_consumer("orders", "billing", 1)
+    filled.seek_consumer("orders", "billing", 1)
     connection.execute("update pgq.tick set tick_time = now() - interval '1 day' where tick_id < 4")
     connection.execute("update pgq.tick set tick_time = now() - interval '3 day' where tick_id < 2")
     seek = ("consumer", "seek", "orders", "billing", place)
@@ -73,44 +71,40 @@ def test_seek_that_skips_events_asks(
     assert f"T{loss}" in refused.stderr
     assert "Skip them? [y/N]" in refused.stderr
     assert refused.stderr.endswith("error: the consumer was not moved\n")
-    assert client.get_consumer_info("orders", "billing")[0].last_tick == 1
+    assert filled.get_consumer_info("orders", "billing")[0].last_tick == 1
     assert run(*seek, input="y\n").exit_code == 0
-    assert client.get_consumer_info("orders", "billing")[0].last_tick == int(last)
+    assert filled.get_consumer_info("orders", "billing")[0].last_tick == int(last)
     for harmless in (place, "1", "beginning"):
         assert run(*seek[:-1], harmless).exit_code == 0
 
 
-def test_seek_asks_for_events_of_an_open_batch(run: Run, client: pgqpy.Client) -> None:
-    fill(client)
-    client.seek_consumer("orders", "billing", 1)
-    assert client.next_batch("orders", "billing")
+def test_seek_asks_for_events_of_an_open_batch(run: Run, filled: pgqpy.Client) -> None:
+    filled.seek_consumer("orders", "billing", 1)
+    assert filled.next_batch("orders", "billing")
     assert failed_with(run("consumer", "seek", "orders", "billing", "2"), 1, "about 1 event(s)")
 
 
-def test_seek_over_ticks_without_events_does_not_ask(run: Run, client: pgqpy.Client) -> None:
-    fill(client)
-    client.set_queue_config("orders", "ticker_idle_period", "0")
-    tick = client.tick_queue("orders")
+def test_seek_over_ticks_without_events_does_not_ask(run: Run, filled: pgqpy.Client) -> None:
+    filled.set_queue_config("orders", "ticker_idle_period", "0")
+    tick = filled.tick_queue("orders")
     assert tick
     assert tick.tick_id == 5
     assert run("consumer", "seek", "orders", "billing", "end").exit_code == 0
 
 
-def test_seek_says_what_it_dropped(run: Run, client: pgqpy.Client) -> None:
-    fill(client)
-    client.seek_consumer("orders", "billing", 3)
-    batch = client.next_batch("orders", "billing")
+def test_seek_says_what_it_dropped(run: Run, filled: pgqpy.Client) -> None:
+    filled.seek_consumer("orders", "billing", 3)
+    batch = filled.next_batch("orders", "billing")
     assert batch
-    client.batch_retry(batch, 3600)
-    client.finish_batch(batch)
+    filled.batch_retry(batch, 3600)
+    filled.finish_batch(batch)
     end = run("consumer", "seek", "orders", "billing", "end", "--discard", "--yes")
     assert end.stderr.endswith("; dropped 1 that waited or were parked\n")
 
 
 def test_place_that_makes_no_sense_is_refused_with_the_earliest(
-    run: Run, client: pgqpy.Client
+    run: Run, filled: pgqpy.Client
 ) -> None:
-    fill(client)
     seek = ("consumer", "seek", "orders")
     assert failed_with(run(*seek, "billing", "sooner"), 2, "'sooner' is no time", "beginning, end")
     gone = run(*seek, "billing", "2020-01-01")
@@ -120,11 +114,10 @@ def test_place_that_makes_no_sense_is_refused_with_the_earliest(
 
 
 def test_seek_that_meets_a_transaction_at_work_says_so(
-    run: Run, client: pgqpy.Client, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    run: Run, filled: pgqpy.Client, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(options, "LOCK_TIMEOUT", "50ms")
-    fill(client)
-    client.seek_consumer("orders", "billing", 3)
+    filled.seek_consumer("orders", "billing", 3)
     other = pgqpy.Client(connect())
     with other.transaction():
         batch = other.next_batch("orders", "billing")

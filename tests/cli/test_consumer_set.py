@@ -7,14 +7,10 @@ import pytest
 import pgqpy
 from tests.cli.support import Run, RunJson, failed_with
 
+pytestmark = pytest.mark.usefixtures("orders")
+
 SET = ("consumer", "set", "orders", "billing")
 TAKE = "select batch_id from pgq.take_lane('orders', 'billing', 'app1:1:x', '1 hour')"
-
-
-@pytest.fixture(autouse=True)
-def billing(client: pgqpy.Client) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
 
 
 @pytest.mark.parametrize(

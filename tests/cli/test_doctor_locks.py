@@ -16,11 +16,9 @@ from tests.support.servers import Server
 
 
 def test_locks_that_a_stranger_holds(
-    examine: Examine, client: pgqpy.Client, connection: Connection, connect: Connect, login: Login
+    examine: Examine, orders: pgqpy.Client, connection: Connection, connect: Connect, login: Login
 ) -> None:
-    client.create_queue("orders")
-    client.create_queue("mails")
-    client.register_consumer("orders", "billing")
+    orders.create_queue("mails")
     assert "lock" not in examine()[1]
     ids = "select queue_id, sub_id from pgq.queue, pgq.subscription where queue_name = 'orders'"
     ((queue_id, sub_id),) = connection.execute(ids).fetchall()

@@ -10,12 +10,10 @@ from tests.cli.test_doctor_running import LOCK, age
 
 
 @pytest.fixture
-def event(client: pgqpy.Client, connection: Connection) -> int:
+def event(orders: pgqpy.Client, connection: Connection) -> int:
     """An event that has waited for consumer billing of queue orders for 16 minutes."""
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    event = client.insert_event("orders", "type", "data")
-    client.tick_queue("orders")
+    event = orders.insert_event("orders", "type", "data")
+    orders.tick_queue("orders")
     age(connection, "16 minutes")
     return event
 

@@ -14,14 +14,12 @@ LOCK = "select pg_advisory_lock(7366514, sub_id) from pgq.subscription"
 
 
 @pytest.fixture
-def waiting(client: pgqpy.Client, connection: Connection) -> None:
+def waiting(orders: pgqpy.Client, connection: Connection) -> None:
     """Three events have waited for consumer billing of queue orders for 16 minutes."""
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    client.insert_events("orders", [("type", "data")] * 3)
-    client.tick_queue("orders")
+    orders.insert_events("orders", [("type", "data")] * 3)
+    orders.tick_queue("orders")
     age(connection, "16 minutes")
-    client.tick_queue("orders")
+    orders.tick_queue("orders")
 
 
 def age(connection: Connection, span: str) -> None:
@@ -89,24 +87,19 @@ def test_a_stream_that_nobody_runs_is_a_failure_and_an_archive_between_two_runs_
 
 
 @pytest.mark.usefixtures("waiting")
-def test_a_consumer_whose_session_holds_its_lock_runs(examine: Examine, connect: Connect) -> None:
-    session = connect(application_name="billing app")
-    session.execute(LOCK)
-    session.execute("update pgq.position set pos_moved = now() - interval '9 minutes'")
-    code, worst = examine()
-    assert (code, worst["running"][0]) == (0, "ok")
-    assert "1 of 1" in worst["running"][1]
-
-
-@pytest.mark.usefixtures("waiting")
 def test_a_consumer_that_runs_and_finishes_nothing_is_a_warning(
     examine: Examine, connect: Connect
 ) -> None:
-    connect(application_name="billing app").execute(LOCK)
+    session = connect(application_name="billing app")
+    session.execute(LOCK)
     code, worst = examine()
     assert (code, worst["running"][0]) == (0, "warn")
     for words in ("runs, but has finished nothing for 16 min", "3 event(s) wait"):
         assert words in worst["running"][1]
+    session.execute("update pgq.position set pos_moved = now() - interval '9 minutes'")
+    code, worst = examine()
+    assert (code, worst["running"][0]) == (0, "ok")
+    assert "1 of 1" in worst["running"][1]
 
 
 @pytest.mark.usefixtures("waiting")

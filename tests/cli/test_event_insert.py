@@ -11,46 +11,39 @@ import pytest
 import pgqpy
 from tests.cli.support import Run, failed_with
 
+pytestmark = pytest.mark.usefixtures("orders")
+
 LOAD = ("event", "insert", "orders", "--file", "-")
 Delivered = Callable[[], list[tuple[str | None, str | None, str | None]]]
 
 
 @pytest.fixture
-def queue(client: pgqpy.Client) -> str:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    return "orders"
-
-
-@pytest.fixture
-def delivered(client: pgqpy.Client, queue: str) -> Delivered:
+def delivered(orders: pgqpy.Client) -> Delivered:
     """Return what a consumer gets: (type, data, extra1) of each event."""
 
     def reader() -> list[tuple[str | None, str | None, str | None]]:
-        client.tick_queue(queue)
-        batch = client.next_batch(queue, "billing")
+        orders.tick_queue("orders")
+        batch = orders.next_batch("orders", "billing")
         assert batch
-        return [(event.type, event.data, event.extra1) for event in client.get_batch_events(batch)]
+        return [(event.type, event.data, event.extra1) for event in orders.get_batch_events(batch)]
 
     return reader
 
 
-def test_insert_prints_the_id(run: Run, queue: str, delivered: Delivered) -> None:
+def test_insert_prints_the_id(run: Run, delivered: Delivered) -> None:
     first = run("event", "insert", "orders", "placed", "hello", "--extra1", "x")
     second = run("event", "insert", "orders", "empty")
     assert (first.stdout, second.stdout) == ("1\n", "2\n")
     assert delivered() == [("placed", "hello", "x"), ("empty", None, None)]
 
 
-def test_insert_reads_the_payload_from_stdin(run: Run, queue: str, delivered: Delivered) -> None:
+def test_insert_reads_the_payload_from_stdin(run: Run, delivered: Delivered) -> None:
     text = "two\nlines ✓\\N\t"
     assert run("event", "insert", "orders", "placed", "-", input=text).exit_code == 0
     assert delivered() == [("placed", text, None)]
 
 
-def test_insert_with_a_key_that_is_taken_says_so(
-    run: Run, queue: str, delivered: Delivered
-) -> None:
+def test_insert_with_a_key_that_is_taken_says_so(run: Run, delivered: Delivered) -> None:
     insert = ("event", "insert", "orders", "placed", "hello", "--dedup-key", "k")
     first, second = (run(*insert, "--dedup-for", "2h") for _ in range(2))
     assert (first.stdout, first.stderr) == ("1\n", "")
@@ -61,7 +54,7 @@ def test_insert_with_a_key_that_is_taken_says_so(
     assert [run(*later).stdout for _ in range(2)] == ["2\n", "2\n"]
 
 
-def test_load_json_lines_from_stdin(run: Run, queue: str, delivered: Delivered) -> None:
+def test_load_json_lines_from_stdin(run: Run, delivered: Delivered) -> None:
     lines = [
         {"type": "placed", "data": {"id": 17, "name": "é\\\t"}, "extra1": "x"},
         {"type": "placed", "data": "text"},
@@ -79,21 +72,21 @@ def test_load_json_lines_from_stdin(run: Run, queue: str, delivered: Delivered) 
     ]
 
 
-def test_load_csv_from_a_file(run: Run, queue: str, delivered: Delivered, tmp_path: Path) -> None:
+def test_load_csv_from_a_file(run: Run, delivered: Delivered, tmp_path: Path) -> None:
     file = tmp_path / "events.csv"
     file.write_text('type,data,extra1\nplaced,"a ""quoted""\nline",\nplaced,,x\n')
     assert run("event", "insert", "orders", "--file", str(file)).stdout == "2\n"
     assert delivered() == [("placed", 'a "quoted"\nline', None), ("placed", None, "x")]
 
 
-def test_load_csv_with_a_large_field(run: Run, queue: str, delivered: Delivered) -> None:
+def test_load_csv_with_a_large_field(run: Run, delivered: Delivered) -> None:
     large = "x" * 200_000  # more than Python's csv takes by itself
     text = f"type,data\nplaced,{large}\n"
     assert run(*LOAD, "--format", "csv", input=text).stdout == "1\n"
     assert delivered() == [("placed", large, None)]
 
 
-def test_load_of_nothing_is_zero(run: Run, queue: str) -> None:
+def test_load_of_nothing_is_zero(run: Run) -> None:
     assert run(*LOAD, input="").stdout == "0\n"
 
 
@@ -121,16 +114,14 @@ FINE = '{"type": "placed", "data": "x"}\n'
     ],
 )
 def test_a_bad_line_is_named_and_nothing_is_loaded(
-    run: Run, queue: str, delivered: Delivered, line: str, words: list[str]
+    run: Run, delivered: Delivered, line: str, words: list[str]
 ) -> None:
     result = run(*LOAD, input=f"{FINE}\n{line}\n{FINE}")
     assert failed_with(result, 1, "line 3: ", "nothing was inserted", *words)
     assert delivered() == []
 
 
-def test_a_bad_line_after_many_good_ones_loads_nothing(
-    run: Run, queue: str, delivered: Delivered
-) -> None:
+def test_a_bad_line_after_many_good_ones_loads_nothing(run: Run, delivered: Delivered) -> None:
     result = run(*LOAD, input=FINE * 20_000 + "oops\n")
     assert failed_with(result, 1, "line 20001: ")
     assert delivered() == []
@@ -147,27 +138,27 @@ def test_a_bad_line_after_many_good_ones_loads_nothing(
     ],
 )
 def test_a_bad_row_is_named_and_nothing_is_loaded(
-    run: Run, queue: str, delivered: Delivered, text: str, words: list[str]
+    run: Run, delivered: Delivered, text: str, words: list[str]
 ) -> None:
     result = run(*LOAD, "--format", "csv", input=text)
     assert failed_with(result, 1, *words)
     assert delivered() == []
 
 
-def test_bytes_that_are_not_utf8_are_named(run: Run, queue: str, delivered: Delivered) -> None:
+def test_bytes_that_are_not_utf8_are_named(run: Run, delivered: Delivered) -> None:
     result = run(*LOAD, input=FINE.encode() + b'{"type": "\xff"}\n')
     assert failed_with(result, 1, "line 2: ", "UTF-8")
     assert delivered() == []
 
 
-def test_a_payload_over_the_limit_is_named(run: Run, queue: str, delivered: Delivered) -> None:
+def test_a_payload_over_the_limit_is_named(run: Run, delivered: Delivered) -> None:
     huge = json.dumps({"type": "a", "data": "x" * (64 * 1024 * 1024 + 1)})
     assert failed_with(run(*LOAD, input=FINE + huge), 1, "line 2: ", "limit")
     assert delivered() == []
 
 
 def test_insert_with_a_delay_or_a_time_is_listed_until_it_is_due(
-    run: Run, queue: str, delivered: Delivered
+    run: Run, delivered: Delivered
 ) -> None:
     assert run("event", "insert", "orders", "placed", "b", "--delay", "2h").stdout == "1\n"
     far = ("event", "insert", "orders", "placed", "c", "--at", "2099-12-31T23:59+01:00")
@@ -197,5 +188,5 @@ def test_insert_with_a_delay_or_a_time_is_listed_until_it_is_due(
         ("", "TYPE"),
     ],
 )
-def test_wrong_usage_is_told(run: Run, queue: str, words: str, says: str) -> None:
+def test_wrong_usage_is_told(run: Run, words: str, says: str) -> None:
     assert failed_with(run("event", "insert", "orders", *words.split()), 2, says)

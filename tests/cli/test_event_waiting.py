@@ -23,18 +23,15 @@ HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-def dead(client: pgqpy.Client, connection: Connection) -> list[int]:
+def dead(orders: pgqpy.Client, connection: Connection) -> list[int]:
     """Six dead events: three types, three errors; the first died three hours before the others."""
-    client.create_queue("orders")
-    client.register_consumer(*WHERE)
     types = ["placed", "placed", "paid", "paid", "sent", "sent"]
-    client.insert_events("orders", [(type_, f'{{"id": {n}}}') for n, type_ in enumerate(types)])
-    client.insert_event("orders", None, "untyped")
-    client.tick_queue("orders")
-    batch = client.next_batch(*WHERE)
+    orders.insert_events("orders", [(type_, f'{{"id": {n}}}') for n, type_ in enumerate(types)])
+    orders.insert_event("orders", None, "untyped")
+    orders.tick_queue("orders")
+    batch = orders.next_batch(*WHERE)
     assert batch
-    errors: list[str | Exception | None]
-    errors = [
+    errors: list[str | Exception | None] = [
         ValueError("a\nb"),
         LookupError(),
         ValueError("c"),
@@ -43,15 +40,15 @@ def dead(client: pgqpy.Client, connection: Connection) -> list[int]:
         "why",
         None,
     ]
-    events = list(client.get_batch_events(batch))
-    client.event_dead(
+    events = list(orders.get_batch_events(batch))
+    orders.event_dead(
         batch,
         [
             (event, raised(error) if isinstance(error, Exception) else error)
             for event, error in zip(events, errors, strict=True)
         ],
     )
-    client.finish_batch(batch)
+    orders.finish_batch(batch)
     connection.execute(
         "update pgq.dead_event set dead_time = dead_time - interval '3 h' where ev_id = %s",
         [events[0].id],

@@ -10,16 +10,14 @@ from tests.cli.test_doctor_running import LOCK, age
 
 
 @pytest.fixture
-def late(client: pgqpy.Client, connect: Connect, connection: Connection) -> Connection:
+def late(orders: pgqpy.Client, connect: Connect, connection: Connection) -> Connection:
     """A transaction with three events that is open; consumer billing has finished a tick."""
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
     producer = connect(autocommit=False)
     pgqpy.Client(producer).insert_events("orders", [("type", "data")] * 3)
-    client.tick_queue("orders")
-    batch = client.next_batch("orders", "billing")
+    orders.tick_queue("orders")
+    batch = orders.next_batch("orders", "billing")
     assert batch
-    client.finish_batch(batch)
+    orders.finish_batch(batch)
     connection.execute("select pgq.tick_queue('orders')")
     return producer
 

@@ -50,15 +50,15 @@ def test_set_takes_only_assignments(run: Run, word: str) -> None:
     assert failed_with(run("queue", "set", "orders", word), 2, "name=value")
 
 
+@pytest.mark.usefixtures("orders")
 def test_drop_with_consumers_needs_force_without_a_terminal(run: Run, run_json: RunJson) -> None:
-    run("queue", "create", "orders")
-    run("consumer", "register", "orders", "billing")
     assert failed_with(run("queue", "drop", "orders"), 1, "consumers", "--force")
     assert len(run_json("queue", "list")) == 1
     assert run("queue", "drop", "orders", "--force").exit_code == 0
     assert run_json("queue", "list") == []
 
 
+@pytest.mark.usefixtures("orders")
 @pytest.mark.parametrize(("answer", "code", "left"), [("n\n", 1, 1), ("y\n", 0, 0), ("", 130, 1)])
 def test_drop_with_consumers_asks_on_a_terminal(
     run: Run,
@@ -68,8 +68,6 @@ def test_drop_with_consumers_asks_on_a_terminal(
     code: int,
     left: int,
 ) -> None:
-    run("queue", "create", "orders")
-    run("consumer", "register", "orders", "billing")
     monkeypatch.setattr("pgqpy.cli.queue.on_terminal", lambda: True)
     result = run("queue", "drop", "orders", input=answer)
     assert "billing" in result.stderr
@@ -104,15 +102,9 @@ def test_show_says_what_the_queue_keeps(run: Run, run_json: RunJson, client: pgq
     assert shown["total_bytes"] > 0
     assert 0 <= shown["newest_event_age"] <= shown["oldest_event_age"] < 3600
     assert shown["queue_created"]
+    assert shown["delayed_events"] == 0
     assert "estimated_events" in run("queue", "show", "orders").stdout
-
-
-def test_show_counts_the_delayed_events_of_the_queue(
-    run: Run, run_json: RunJson, client: pgqpy.Client
-) -> None:
-    for name in ("orders", "others"):
-        run("queue", "create", name)
-    assert run_json("queue", "show", "orders")["delayed_events"] == 0
+    run("queue", "create", "others")
     client.insert_events("orders", [("t", "d")] * 3, delay=3600)
     client.insert_event("others", "t", "d", delay=3600)
     assert run_json("queue", "show", "orders")["delayed_events"] == 3

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import json
 
-import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
 from pgqpy import manifest
 from tests.cli.support import Connection, Login, Run, failed_with
+
+RESTORED = """
+    update pgq.tick set tick_snapshot = '9000000000:9000000000:' from pgq.queue
+     where tick_queue = queue_id and queue_name = 'restored'
+"""
 
 
 def test_install_status_and_uninstall(
@@ -49,12 +53,12 @@ def test_repair_of_one_queue_may_fail_and_says_so(
     run: Run, dsn: str, connection: Connection, login: Login
 ) -> None:
     run("queue", "create", "restored")
-    connection.execute("update pgq.tick set tick_snapshot = '9000000000:9000000000:'")
+    connection.execute(RESTORED)
     result = run("schema", "repair", "--dsn", make_conninfo(dsn, user=login("pgq_ticker")))
     assert failed_with(result, 1, "queue restored is not repaired", "permission denied")
 
 
-def test_repair_warns_of_ids_that_stand_twice(run: Run, connection: psycopg.Connection) -> None:
+def test_repair_warns_of_ids_that_stand_twice(run: Run, connection: Connection) -> None:
     run("queue", "create", "copied")
     for _ in range(2):
         run("event", "insert", "copied", "type", "data")
@@ -71,16 +75,13 @@ def test_repair_warns_of_ids_that_stand_twice(run: Run, connection: psycopg.Conn
 
 @pytest.mark.parametrize("setting", ["ticker_paused", "external_ticker"])
 def test_repair_finds_a_queue_that_no_ticker_ticks(
-    run: Run, connection: psycopg.Connection, setting: str
+    run: Run, connection: Connection, setting: str
 ) -> None:
     run("queue", "create", "fine")
     run("queue", "create", "restored")
     for queue in ("fine", "restored"):
         run("queue", "set", queue, f"{setting}=true")
-    connection.execute(
-        "update pgq.tick set tick_snapshot = '9000000000:9000000000:' from pgq.queue"
-        " where tick_queue = queue_id and queue_name = 'restored'"
-    )
+    connection.execute(RESTORED)
     assert run("schema", "repair").stderr == "repaired queue restored: 0 event(s) kept\n"
     assert run("schema", "repair").stderr == "no queue needs a repair\n"
     kept = f"select queue_{setting} from pgq.queue where queue_name in ('fine', 'restored')"
@@ -88,17 +89,14 @@ def test_repair_finds_a_queue_that_no_ticker_ticks(
 
 
 def test_repair_of_all_goes_on_behind_a_queue_that_cannot_be_ticked(
-    run: Run, connection: psycopg.Connection
+    run: Run, connection: Connection
 ) -> None:
     run("queue", "create", "last number")
     run("queue", "set", "last number", "external_ticker=true")
     connection.execute("select pgq.ticker('last number', 1::bigint << 62, now(), 1)")
     assert "no queue needs a repair" not in run("schema", "repair").stderr
     run("queue", "create", "restored")
-    connection.execute(
-        "update pgq.tick set tick_snapshot = '9000000000:9000000000:' from pgq.queue"
-        " where tick_queue = queue_id and queue_name = 'restored'"
-    )
+    connection.execute(RESTORED)
     result = run("schema", "repair")
     assert result.exit_code == 1
     assert "queue last number cannot be ticked" in result.stderr
@@ -106,7 +104,7 @@ def test_repair_of_all_goes_on_behind_a_queue_that_cannot_be_ticked(
 
 
 def test_doctor_warns_of_a_queue_that_has_not_ticked_since_it_was_restored(
-    run: Run, connection: psycopg.Connection
+    run: Run, connection: Connection
 ) -> None:
     run("queue", "create", "restored")
     connection.execute("update pgq.checked set checked_xmin = 1")
@@ -118,11 +116,11 @@ def test_doctor_warns_of_a_queue_that_has_not_ticked_since_it_was_restored(
 
 
 def test_doctor_names_a_queue_whose_older_ticks_refuse_its_second_one(
-    run: Run, connection: psycopg.Connection
+    run: Run, connection: Connection
 ) -> None:
     run("queue", "create", "restored")
     # As where a tick comes in the middle of a restore, which brings an older one behind it.
-    connection.execute("update pgq.tick set tick_snapshot = '9000000000:9000000000:'")
+    connection.execute(RESTORED)
     connection.execute(
         "insert into pgq.tick (tick_queue, tick_id, tick_snapshot, tick_event_seq)"
         " select tick_queue, nextval(queue_tick_seq), txid_current_snapshot(), tick_event_seq"
@@ -137,18 +135,13 @@ def test_doctor_names_a_queue_whose_older_ticks_refuse_its_second_one(
     assert "larger transaction ids" not in run("doctor").stdout
 
 
-def test_repair_mends_the_queues_that_refuse_to_tick(
-    run: Run, connection: psycopg.Connection
-) -> None:
+def test_repair_mends_the_queues_that_refuse_to_tick(run: Run, connection: Connection) -> None:
     for queue in ("fine", "restored"):
         run("queue", "create", queue)
         run("consumer", "register", queue, "billing")
         run("event", "insert", queue, "type", queue)
     # As after a restore: the last tick is from a cluster with larger transaction ids.
-    connection.execute(
-        "update pgq.tick set tick_snapshot = '9000000000:9000000000:' from pgq.queue"
-        " where tick_queue = queue_id and queue_name = 'restored'"
-    )
+    connection.execute(RESTORED)
     doctor = run("doctor")
     assert (doctor.exit_code, "pgqpy schema repair" in doctor.stdout) == (1, True)
     repaired = run("schema", "repair")
