@@ -9,22 +9,6 @@ from tests.consumers.harness import CONSUMER, QUEUE, STATEMENTS, private
 from tests.support.waiting import eventually
 
 
-def test_a_batch_taken_over_is_left_alone_and_the_next_one_processed(queue, client, make, caplog):
-    seen = []
-
-    def handler(event):
-        seen.append(event.data)
-        if event.data == "a":
-            tick = client.get_queue_info(QUEUE)[0].last_tick_id
-            client.register_consumer_at(QUEUE, CONSUMER, tick)
-
-    make.start(handler)
-    queue.insert("a")
-    eventually(lambda: "not ours any more" in caplog.text)
-    queue.deliver("b")
-    assert seen == ["a", "b"]
-
-
 def test_a_consumer_that_loses_many_batches_goes_on(queue, client, make, caplog):
     """A statement that the server skipped behind a failed one is not prepared."""
     lost: list[str] = []

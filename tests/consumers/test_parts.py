@@ -29,17 +29,12 @@ class Stumble:
         self.seen.append(event.data)
 
 
-def run_again(make, *args, **settings):
-    """Run until the handler's exception, then run a second consumer."""
-    with pytest.raises(ValueError, match="stumbled"):
-        make.start(*args, on_error="stop", **settings).join()
-    return make.start(*args, on_error="stop", **settings)
-
-
 def test_finished_parts_are_not_handled_again(queue, make):
     handler = Stumble("8")
     queue.insert(*TEN)
-    run_again(make, handler, part_size=3)
+    with pytest.raises(ValueError, match="stumbled"):
+        make.start(handler, on_error="stop", part_size=3).join()
+    make.start(handler, on_error="stop", part_size=3)
     queue.wait_until_finished()
     assert handler.seen == [*TEN[:8], *TEN[6:]]
 
@@ -108,25 +103,6 @@ def test_process_batch_gets_one_part_after_the_other(queue, dsn):
     running.stop()
     assert parts == [TEN[:4], TEN[4:8], TEN[4:8], TEN[8:]]
     assert (running.consumer.counts().batches, running.consumer.counts().events) == (1, 10)
-
-
-def test_an_event_and_its_copy_in_one_batch_stay_together(queue, client, make):
-    seen = []
-
-    def handler(event):
-        seen.append(event.data)
-        if len(seen) == 2:
-            raise ValueError("stumbled")
-
-    (first, *_) = queue.insert("a", "b")
-    batch = client.next_batch(QUEUE, CONSUMER)
-    client.event_retry(batch, first, 0)
-    client.register_consumer_at(QUEUE, CONSUMER, batch.prev_tick_id)
-    assert queue.retry_now() == 1
-    queue.insert("c")
-    run_again(make, handler, part_size=1, min_count=3, min_interval=60)
-    queue.wait_until_finished()
-    assert seen == ["a", "a", "a", "a", "b", "c"]
 
 
 @pytest.mark.parametrize(

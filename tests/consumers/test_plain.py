@@ -38,21 +38,6 @@ def test_a_tick_wakes_a_waiting_consumer_without_polling(queue, make, name, poll
         eventually(partial(seen.__contains__, text))
 
 
-def test_a_failing_event_is_delivered_again_through_the_retry_queue(queue, make):
-    seen = []
-
-    def handler(event):
-        seen.append((event.data, event.retry))
-        if event.data == "b" and not event.retry:
-            raise ValueError("not yet")
-
-    make.start(handler)
-    queue.deliver("a", "b", "c")
-    assert queue.retry_now() == 1
-    queue.wait_until_finished()
-    assert seen == [("a", None), ("b", None), ("c", None), ("b", 1)]
-
-
 @pytest.mark.parametrize("on_error", ["retry", "stop"])
 def test_retry_asks_for_its_own_delay_and_never_kills_the_event(queue, client, make, on_error):
     seen = []

@@ -35,7 +35,12 @@ class Pipeline:
         self.wrote: list[Counts] = []
         self.error: Exception | None = None
 
-    def run(self, **options: Any) -> Exception | None:
+    def run(self, **options: Any) -> None:
+        """Write what is there; fail with the error that ended it, if one did."""
+        error = self.fail(**options)
+        assert error is None, error
+
+    def fail(self, **options: Any) -> Exception | None:
         """Write what is there, and return the error that ended it, if one did."""
         given = {"queue": "orders", "to": str(self.folder), "schema": DDL, "available_now": True}
         plan = PipelineOptions(**{**given, "starting_offsets": "earliest", **options})
@@ -110,8 +115,7 @@ def test_good_and_bad_records_are_there_once_also_when_a_micro_batch_runs_again(
 ) -> None:
     first, second, third, fourth = feed.insert(data(1), "nope", data("x"), data(4))
     feed.insert(data(5), "nope either")
-    error = pipeline.run(max_events=4)
-    assert error is None, error
+    pipeline.run(max_events=4)
     assert len(pipeline.batches()) == 2
     assert_all_is_there_once(pipeline, (second, third))
     assert {row for row in pipeline.rows("ev_id", "ev_type") if row[0] in (first, fourth)} == {
@@ -126,8 +130,7 @@ def test_good_and_bad_records_are_there_once_also_when_a_micro_batch_runs_again(
     (written,) = last.glob("ev_date=*/*.parquet")
     shutil.copy(written, written.with_name("part-of-an-attempt-that-was-killed.parquet"))
     pipeline.forget_commit()
-    error = pipeline.run()
-    assert error is None, error
+    pipeline.run()
     assert_all_is_there_once(pipeline, (second, third))
 
 
@@ -161,13 +164,12 @@ def test_an_old_copy_of_the_checkpoint_doubles_no_event(
     shutil.copytree(checkpoint, copy)
     for numbers in ((1, 2), (3, "x"), (4, "y")):
         feed.insert(*map(data, numbers))
-    error = pipeline.run(max_events=2)
-    assert error is None, error
+    pipeline.run(max_events=2)
     shutil.rmtree(checkpoint)
     shutil.copytree(copy, checkpoint)
     feed.client.register_consumer_at("orders", "pipeline", 1)
     feed.insert(data(5))
-    error = pipeline.run()
+    error = pipeline.fail()
     later = [*pipeline.batches()[1:], *sorted(pipeline.folder.glob("_bad/ev_batch=*"))]
     assert pipeline.rows("n") == [(1,), (2,), (3,), (4,)]
     assert len(later) == 4
@@ -175,8 +177,7 @@ def test_an_old_copy_of_the_checkpoint_doubles_no_event(
         assert str(path) in str(error)
         shutil.rmtree(path)
     assert "remove these folders" in str(error)
-    error = pipeline.run()
-    assert error is None, error
+    pipeline.run()
     assert pipeline.rows("n") == [(1,), (2,), (3,), (4,), (5,)]
     assert pipeline.rows("ev_data", folder="_bad") == [(data("x"),), (data("y"),)]
 
@@ -202,18 +203,16 @@ def test_the_error_of_a_micro_batch_is_told_and_a_new_checkpoint_overwrites_noth
     pipeline: Pipeline, feed: Feed
 ) -> None:
     feed.insert(data(1))
-    error = pipeline.run(to="/dev/null/lake")
+    error = pipeline.fail(to="/dev/null/lake")
     assert "/dev/null" in find_cause(str(error)).message
-    error = pipeline.run()
-    assert error is None, error
+    pipeline.run()
     assert pipeline.rows("n") == [(1,)]
     feed.insert(data(2))
     shutil.rmtree(pipeline.folder / "_checkpoint")
     feed.client.unregister_consumer("orders", "pipeline")
     feed.client.register_consumer("orders", "pipeline")
     feed.insert(data(3))
-    error = pipeline.run(starting_offsets="subscription")
-    assert error is None, error
+    pipeline.run(starting_offsets="subscription")
     assert pipeline.rows("n") == [(1,), (3,)]
 
 

@@ -39,16 +39,6 @@ def test_an_open_batch_is_somebody_elses(feed, client, start):
         start().begin()
 
 
-def test_the_second_query_of_a_consumer_fails(feed, start, monkeypatch):
-    monkeypatch.setattr("pgqpy.consumers._sync.lock.GRACE", 0.1)
-    start().begin()
-    with pytest.raises(ConsumerRunning) as caught:
-        start().begin()
-    assert caught.value.application == f"pgqpy spark {CONSUMER}"
-    assert "give this one a name of its own" in str(caught.value)
-    assert start(consumer="second").begin().datas() == []
-
-
 def test_a_consumer_that_went_on_without_the_checkpoint_is_noticed(feed, client, start):
     stream = start().begin()
     feed.insert("a")

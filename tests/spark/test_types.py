@@ -140,18 +140,6 @@ def test_batches_have_exactly_the_schema_that_spark_compares(feed):
         batch.validate(full=True)
 
 
-def test_many_blocks_make_one_whole(feed, client):
-    count = 30_000
-    client.insert_events(feed.queue, (("t", f"{number}," + "x" * 300) for number in range(count)))
-    feed.tick()
-    reader = feed.batch(StructType().add("ev_data", "string"))
-    (partition,) = reader.partitions()
-    batches = list(reader.read(partition))
-    assert len(batches) > 2
-    numbers = [int(text.partition(",")[0]) for batch in batches for text in batch[0].to_pylist()]
-    assert sorted(numbers) == list(range(count))
-
-
 def test_a_schema_of_ones_own_projects_on_the_server(feed):
     feed.insert("a")
     reader = feed.batch(StructType().add("ev_data", "string").add("tick_id", "long"))
