@@ -8,15 +8,13 @@ from psycopg.conninfo import make_conninfo
 import pgqpy
 from pgqpy import calls
 from tests.cli.support import Connect, Connection, Login, Run, RunJson, failed_with
+from tests.client.conftest import open_batch
 
 
 @pytest.fixture
 def _set_aside(orders: pgqpy.Client) -> None:
     """Set one event of the consumer aside, and let another be dead."""
-    orders.insert_events("orders", [("placed", "later"), ("placed", "bad")])
-    orders.tick_queue("orders")
-    batch = orders.next_batch("orders", "billing")
-    assert batch
+    batch = open_batch(orders, ("placed", "later"), ("placed", "bad"))
     later, bad = orders.get_batch_events(batch)
     orders.call(calls.consume.event_retry_many(batch, [(later, 3600)]))
     orders.event_dead(batch, [(bad, "cannot be read")])

@@ -8,6 +8,7 @@ from psycopg.conninfo import make_conninfo
 import pgqpy
 from pgqpy import calls
 from tests.cli.support import Connect, Connection, Examine, Run, failed_with
+from tests.client.conftest import open_batch
 
 
 def test_healthy_database_is_fine(examine: Examine, run: Run) -> None:
@@ -44,14 +45,23 @@ def test_stage_that_nobody_commits(
     assert "select pgq.drop_stage('orders', 'Joe''s')" in worst["stage"][1]
 
 
-def test_transaction_that_holds_xmin_back(examine: Examine, connect: Connect) -> None:
+@pytest.mark.parametrize(
+    ("statements", "says"),
+    [
+        (("set transaction isolation level repeatable read", "select 1"), "user "),
+        (("select * from pgq.event_template",), "stops rotation"),  # it holds no xmin back
+    ],
+)
+def test_transaction_that_holds_xmin_or_rotation_back(
+    examine: Examine, connect: Connect, statements: tuple[str, ...], says: str
+) -> None:
     holder = connect(application_name="holder", autocommit=False)
-    holder.execute("set transaction isolation level repeatable read")
-    holder.execute("select 1")
+    for statement in statements:
+        holder.execute(statement.encode())
     code, worst = examine("--long-transaction", "0.000001")
     assert code == 1
     assert worst["transaction"][0] == "fail"
-    for words in (f"pid {holder.info.backend_pid}", "holder", "idle in transaction", "user "):
+    for words in (f"pid {holder.info.backend_pid}", "holder", "idle in transaction", says):
         assert words in worst["transaction"][1]
     assert examine()[0] == 0  # it is not old yet
     holder.rollback()
@@ -109,10 +119,7 @@ def test_infinite_retry_times_do_not_break_the_check(
 def test_retry_queue_overdue_and_dead_events(
     examine: Examine, orders: pgqpy.Client, connection: Connection, run: Run
 ) -> None:
-    orders.insert_events("orders", [("type", "later"), ("type", "never")])
-    orders.tick_queue("orders")
-    batch = orders.next_batch("orders", "billing")
-    assert batch
+    batch = open_batch(orders, ("type", "later"), ("type", "never"))
     later, never = orders.get_batch_events(batch)
     orders.call(calls.consume.event_retry_many(batch, [(later, 0)]))
     orders.event_dead(batch, [(never, "bad")])
@@ -157,10 +164,7 @@ def test_delayed_events_that_nobody_moves(
 def test_many_events_that_fail_again_and_again(
     examine: Examine, orders: pgqpy.Client, connection: Connection
 ) -> None:
-    orders.insert_events("orders", [("type", "stubborn")] * 10)
-    orders.tick_queue("orders")
-    batch = orders.next_batch("orders", "billing")
-    assert batch
+    batch = open_batch(orders, *[("type", "stubborn")] * 10)
     orders.call(
         calls.consume.event_retry_many(
             batch, [(event, 60) for event in orders.get_batch_events(batch)]

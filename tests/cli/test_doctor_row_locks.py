@@ -22,7 +22,7 @@ MAY_WAIT = "if it runs and its log tells of a lock, it may wait for"
 
 
 def test_who_may_hold_up_a_consumer_that_nobody_seems_to_run_is_named(
-    examine: Examine, event: int, connect: Connect
+    examine: Examine, event: int, connect: Connect, connection: Connection
 ) -> None:
     locker = connect(autocommit=False, application_name="locker")
     locker.execute("select pgq.cancel_event('orders', array[%s::bigint])", [event])
@@ -31,13 +31,6 @@ def test_who_may_hold_up_a_consumer_that_nobody_seems_to_run_is_named(
     end = f"select pg_terminate_backend({locker.info.backend_pid}); else run it"
     for words in (MAY_WAIT, "locker, server process", "no session runs", end):
         assert words in said
-
-
-def test_prepared_transaction_that_may_hold_up_a_consumer_is_named(
-    examine: Examine, event: int, connect: Connect, connection: Connection
-) -> None:
-    locker = connect(autocommit=False)
-    locker.execute("select pgq.cancel_event('orders', array[%s::bigint])", [event])
     locker.execute("prepare transaction 'forgotten'")
     try:
         said = examine()[1]["running"][1]

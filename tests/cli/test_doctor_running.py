@@ -221,17 +221,3 @@ def test_consumer_list_says_which_run(run: Run, run_json: RunJson, connect: Conn
     assert set(runs["billing"]) == {"pid", "host", "application"}
     assert run_json("consumer", "show", "orders", "billing")["runs"]["pid"] == pid
     assert "billing app" in run("consumer", "show", "orders", "billing").stdout
-
-
-def test_a_transaction_that_has_only_read_is_named_as_stopping_rotation(
-    examine: Examine, client: pgqpy.Client, connect: Connect
-) -> None:
-    """It is in no snapshot, so it holds no xmin back."""
-    client.create_queue("orders")
-    reader = connect(autocommit=False)
-    reader.execute("select * from pgq.event_template")
-    code, worst = examine("--long-transaction", "0.000001")
-    assert code == 1
-    assert worst["transaction"][0] == "fail"
-    for words in (f"pid {reader.info.backend_pid} ", "idle in transaction", "stops rotation"):
-        assert words in worst["transaction"][1]

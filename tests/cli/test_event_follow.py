@@ -137,28 +137,24 @@ def test_follow_says_nothing_when_its_reader_has_gone(dsn: str, client: pgqpy.Cl
         assert process.stderr.read() == ""
 
 
+@pytest.mark.parametrize(
+    ("ahead", "snapshot", "said"),
+    [
+        (100, "900000000:900000000:", "does not exist any more"),
+        (0, "9000:9000:", "tick 2 is another one"),
+    ],
+    ids=["none", "others with the same numbers"],
+)
 def test_follow_goes_on_where_a_server_without_the_last_ticks_is(
-    client: pgqpy.Client, capsys: pytest.CaptureFixture[str]
+    client: pgqpy.Client, capsys: pytest.CaptureFixture[str], ahead: int, snapshot: str, said: str
 ) -> None:
     fill(client, 1)
     last = tick_ranges.find_last(client, "orders")
-    lost = last._replace(tick_id=last.tick_id + 100, snapshot="900000000:900000000:")
+    lost = last._replace(tick_id=last.tick_id + ahead, snapshot=snapshot)
     following = Following("orders", lost, tick_ranges.ALL)
     client.tick_queue("orders")
     assert list(following._new(client)) == []
     client.insert_event("orders", "t", "new")
     client.tick_queue("orders")
     assert [event.data for event in following._new(client)] == ["new"]
-    assert "does not exist any more" in capsys.readouterr().err
-
-
-def test_follow_says_that_a_server_has_other_ticks_with_the_same_numbers(
-    client: pgqpy.Client, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fill(client, 1)
-    last = tick_ranges.find_last(client, "orders")
-    following = Following("orders", last._replace(snapshot="9000:9000:"), tick_ranges.ALL)
-    client.insert_event("orders", "t", "new")
-    client.tick_queue("orders")
-    assert [event.data for event in following._new(client)] == ["new"]
-    assert f"tick {last.tick_id} is another one" in capsys.readouterr().err
+    assert said in capsys.readouterr().err

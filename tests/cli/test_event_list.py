@@ -13,6 +13,7 @@ from psycopg.conninfo import make_conninfo
 import pgqpy
 from pgqpy import tick_ranges
 from tests.cli.support import Connect, Connection, Login, Run, RunJson, failed_with
+from tests.client.conftest import open_batch
 
 
 def fill(client: pgqpy.Client, *batches: int) -> None:
@@ -111,9 +112,7 @@ def test_a_list_takes_no_event_from_consumers(run: Run, orders: pgqpy.Client) ->
     orders.tick_queue("orders")
     for options in ((), ("--newest",)):
         assert run("event", "list", "orders", *options).exit_code == 0
-    batch = orders.next_batch("orders", "billing")
-    assert batch
-    assert [event.data for event in orders.get_batch_events(batch)] == ["1"]
+    assert [event.data for event in orders.get_batch_events(open_batch(orders))] == ["1"]
 
 
 def test_a_compaction_waits_while_a_list_is_read(

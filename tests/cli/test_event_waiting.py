@@ -13,6 +13,7 @@ from pgqpy import calls
 from pgqpy.cli import event_waiting
 from pgqpy.records import Failure
 from tests.cli.support import Connect, Connection, Examine, Login, Run, RunJson, Spawn, failed_with
+from tests.client.conftest import open_batch
 from tests.support.errors import raised
 from tests.support.waiting import eventually
 
@@ -27,10 +28,7 @@ def dead(orders: pgqpy.Client, connection: Connection) -> list[int]:
     """Six dead events: three types, three errors; the first died three hours before the others."""
     types = ["placed", "placed", "paid", "paid", "sent", "sent"]
     orders.insert_events("orders", [(type_, f'{{"id": {n}}}') for n, type_ in enumerate(types)])
-    orders.insert_event("orders", None, "untyped")
-    orders.tick_queue("orders")
-    batch = orders.next_batch(*WHERE)
-    assert batch
+    batch = open_batch(orders, (None, "untyped"))
     errors: list[str | Exception | None] = [
         ValueError("a\nb"),
         LookupError(),

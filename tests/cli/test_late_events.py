@@ -7,6 +7,7 @@ import pytest
 import pgqpy
 from tests.cli.support import Connect, Connection, Examine, Run, RunJson, failed_with
 from tests.cli.test_doctor_running import LOCK, age
+from tests.client.conftest import open_batch
 
 
 @pytest.fixture
@@ -14,10 +15,7 @@ def late(orders: pgqpy.Client, connect: Connect, connection: Connection) -> Conn
     """A transaction with three events that is open; consumer billing has finished a tick."""
     producer = connect(autocommit=False)
     pgqpy.Client(producer).insert_events("orders", [("type", "data")] * 3)
-    orders.tick_queue("orders")
-    batch = orders.next_batch("orders", "billing")
-    assert batch
-    orders.finish_batch(batch)
+    orders.finish_batch(open_batch(orders))
     connection.execute("select pgq.tick_queue('orders')")
     return producer
 

@@ -116,13 +116,19 @@ def test_doctor_finds_a_lock_that_it_does_not_wait_for(
         assert each in said
 
 
-def test_session_that_holds_the_lock_is_named_alone(run: Run, connect: Connect) -> None:
+def test_session_or_prepared_transaction_that_holds_the_lock_is_named_alone(
+    run: Run, connect: Connect, connection: Connection
+) -> None:
     with connect(application_name="locker", autocommit=False) as locker:
         locker.execute("lock table pgq.queue in access exclusive mode")
         end = f"select pg_terminate_backend({locker.info.backend_pid})"
         first = first_finding(run, "all wait for pgq.queue: locker", "holds Access", end)
         assert " or " not in first
-        locker.rollback()
+        locker.execute("prepare transaction 'forgotten'")
+        try:
+            first_finding(run, "prepared transaction 'forgotten'", "rollback prepared 'forgotten'")
+        finally:
+            connection.execute("rollback prepared 'forgotten'")
 
 
 def test_root_of_the_lock_queue_is_named_whatever_it_waits_for(
@@ -142,18 +148,6 @@ def test_root_of_the_lock_queue_is_named_whatever_it_waits_for(
         root.rollback()
         waits.join()
         locker.rollback()
-
-
-def test_prepared_transaction_that_all_wait_for_is_named(
-    run: Run, connect: Connect, connection: Connection
-) -> None:
-    locker = connect(autocommit=False)
-    locker.execute("lock table pgq.queue in access exclusive mode")
-    locker.execute("prepare transaction 'forgotten'")
-    try:
-        first_finding(run, "prepared transaction 'forgotten'", "rollback prepared 'forgotten'")
-    finally:
-        connection.execute("rollback prepared 'forgotten'")
 
 
 def test_row_lock_is_reported_without_a_table(run: Run, connect: Connect) -> None:

@@ -38,6 +38,12 @@ def test_status_shows_the_ticker_and_the_standbys(
     assert "pgqpy ticker, server process" in gone["ticker"]
 
 
+def states(run: Run) -> tuple[int, dict[str, str]]:
+    """Return the exit code, and the state of each queue."""
+    result = run("ticker", "status", "--json")
+    return result.exit_code, {row["queue"]: row["state"] for row in json.loads(result.stdout)}
+
+
 def _other(run: Run, pid: int) -> dict[str, str] | None:
     rows = json.loads(run("ticker", "status", "--json").stdout)
     return next((row for row in rows if row["pid"] not in (pid, None)), None)
@@ -46,9 +52,7 @@ def _other(run: Run, pid: int) -> dict[str, str] | None:
 def test_a_database_without_a_ticker_is_unhealthy(run: Run, client: pgqpy.Client) -> None:
     assert run("ticker", "status").exit_code == 1
     client.create_queue("orders")
-    result = run("ticker", "status", "--json")
-    assert result.exit_code == 1
-    assert [row["state"] for row in json.loads(result.stdout)] == ["no ticker"]
+    assert states(run) == (1, {"orders": "no ticker"})
 
 
 def test_a_late_and_a_skipped_queue_are_unhealthy(
@@ -63,9 +67,7 @@ def test_a_late_and_a_skipped_queue_are_unhealthy(
         "select pg_advisory_lock(7366515, queue_id) from pgq.queue where queue_name = 'skipped'"
     )
     connection.execute("update pgq.tick set tick_time = now() - interval '1 hour'")
-    result = run("ticker", "status", "--json")
-    states = {row["queue"]: row["state"] for row in json.loads(result.stdout)}
-    assert (result.exit_code, states) == (1, {"orders": "late", "skipped": "skipped"})
+    assert states(run) == (1, {"orders": "late", "skipped": "skipped"})
 
 
 def test_a_queue_whose_lock_a_session_waits_for_is_skipped(
@@ -80,12 +82,11 @@ def test_a_queue_whose_lock_a_session_waits_for_is_skipped(
     waits = Thread(target=waiter.execute, args=(take,))
     waits.start()
     wait_until_blocked(connection, waiter.info.backend_pid)
-    result = run("ticker", "status", "--json")
+    found = states(run)
     holder.close()
     waits.join()
     waiter.close()
-    states = [row["state"] for row in json.loads(result.stdout)]
-    assert (result.exit_code, states) == (1, ["skipped"])
+    assert found == (1, {"orders": "skipped"})
 
 
 def test_a_database_that_does_not_answer_does_not_hide_the_others(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -55,19 +56,14 @@ async def read(client: pgqpy.AsyncClient, batch: pgqpy.Batch) -> None:
         pass
 
 
-async def load(client: pgqpy.AsyncClient, _batch: pgqpy.Batch) -> None:
-    await client.insert_events("orders", BATCH)
+async def load(client: pgqpy.AsyncClient, _batch: pgqpy.Batch, **options: Any) -> None:
+    await client.insert_events("orders", BATCH, **options)
 
 
-async def load_with_ids(client: pgqpy.AsyncClient, _batch: pgqpy.Batch) -> None:
-    await client.insert_events("orders", BATCH, returning_ids=True)
+LOADS = [load, partial(load, returning_ids=True), partial(load, delay=60)]
 
 
-async def load_later(client: pgqpy.AsyncClient, _batch: pgqpy.Batch) -> None:
-    await client.insert_events("orders", BATCH, delay=60)
-
-
-@pytest.mark.parametrize("call", [transaction, pipeline, read, load, load_with_ids, load_later])
+@pytest.mark.parametrize("call", [transaction, pipeline, read, *LOADS])
 async def test_a_cancelled_call_takes_no_later_one_with_it(
     dsn: str,
     queue: pgqpy.Client,

@@ -30,18 +30,19 @@ class Pair(NamedTuple):
     type: str
 
 
+SHAPES: list[Any] = [
+    ("a", "tuple"),
+    ["b", {"list": 1}, None, b"x"],
+    {"type": "c", "data": None, "extra4": "four"},
+    Order("d", "object", 1),
+    Event(1, datetime.now(timezone.utc), 1, 5, "e", "event", "1", "2", "3", "4"),
+    Pair("by name", "f"),
+    (None, None, "", "", "", ""),
+]
+
+
 async def test_every_shape_of_event_is_taken(orders: Any, inserted: Any) -> None:
-    now = datetime.now(timezone.utc)
-    events = [
-        ("a", "tuple"),
-        ["b", {"list": 1}, None, b"x"],
-        {"type": "c", "data": None, "extra4": "four"},
-        Order("d", "object", 1),
-        Event(1, now, 1, 5, "e", "event", "1", "2", "3", "4"),
-        Pair("by name", "f"),
-        (None, None, "", "", "", ""),
-    ]
-    assert await orders.insert_events("orders", events) == 7
+    assert await orders.insert_events("orders", SHAPES) == 7
     assert inserted() == [
         ("a", "tuple", None, None, None, None),
         ("b", '{"list":1}', None, "x", None, None),

@@ -10,7 +10,7 @@ import pytest
 import pgqpy
 from pgqpy import InvalidEvent
 from pgqpy.calls import bulk
-from tests.client.test_insert_events import Order
+from tests.client.test_insert_events import SHAPES
 
 STORED = "select array_agg(ev_id order by ev_data::int) from pgq.event_template"
 
@@ -38,17 +38,11 @@ async def test_ids_come_in_the_order_of_the_events(
 
 @pytest.mark.usefixtures("_small")
 async def test_every_form_of_event_arrives_as_by_copy(orders: Any, inserted: Any) -> None:
-    events = [
-        ("a", "tuple"),
-        ["b", {"list": 1}, None, b"x"],
-        {"type": "c", "data": None, "extra4": "four"},
-        Order("d", "object", 1),
-        (None, None, "", "\\N", '{"}', "NULL"),
-    ]
+    events = [*SHAPES, (None, None, "", "\\N", '{"}', "NULL")]
     await orders.insert_events("orders", events)
     ids = await orders.insert_events("orders", events, returning_ids=True)
-    assert ids == list(range(6, 11))
-    assert inserted()[:5] == inserted()[5:]
+    assert ids == list(range(9, 17))
+    assert inserted()[:8] == inserted()[8:]
 
 
 @pytest.mark.usefixtures("_small")
