@@ -82,8 +82,9 @@ def open_batch(client: pgqpy.Client, *events: tuple[str | None, ...]) -> Batch:
     return batch
 
 
-async def next_batch(client: Any) -> Batch:
-    """Tick the queue `orders` and open the next batch of `billing`."""
+async def next_batch(client: Any, *events: tuple[str | None, ...]) -> Batch:
+    """Insert events into the queue `orders`, tick it, and open the next batch of `billing`."""
+    await client.insert_events("orders", events)
     await client.tick_queue("orders")
     batch = await client.next_batch("orders", "billing")
     assert batch is not None

@@ -40,8 +40,7 @@ async def test_nulls_of_delayed_events_stay_nulls(no_nulls: Any) -> None:
 
 
 async def test_a_dead_event_has_no_class_of_exception_where_none_was_raised(no_nulls: Any) -> None:
-    await no_nulls.insert_events("orders", [("t", None)] * 2)
-    batch = await next_batch(no_nulls)
+    batch = await next_batch(no_nulls, *[("t", None)] * 2)
     first, second = [event async for event in no_nulls.get_batch_events(batch)]
     await no_nulls.event_dead(batch, [(first, "bad"), (second, ValueError("worse"))])
     found = await no_nulls.get_dead_events("orders", "billing")

@@ -1,4 +1,4 @@
-"""From next_batch to finish_batch, on both clients."""
+"""From next_batch to finish_batch, also of a part, and events that are hidden, on both clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pgqpy import (
     QueueNotFound,
     calls,
 )
-from pgqpy.records import BatchInfo
+from pgqpy.records import BatchInfo, Cancellation
 from tests.client.conftest import next_batch
 from tests.client.either import sql
 from tests.support.sqlstates import refused
@@ -67,8 +67,7 @@ async def test_no_newer_tick_is_no_batch(orders: Any) -> None:
 
 
 async def test_batch_names_itself_and_its_ticks(orders: Any) -> None:
-    await orders.insert_event("orders", "t", "d")
-    batch = await next_batch(orders)
+    batch = await next_batch(orders, ("t", "d"))
     assert isinstance(batch, Batch)
     assert (batch.queue, batch.consumer) == ("orders", "billing")
     assert batch.prev_tick_id < batch.tick_id
@@ -83,20 +82,17 @@ async def test_batch_names_itself_and_its_ticks(orders: Any) -> None:
 
 
 async def test_unfinished_batch_is_delivered_again(orders: Any) -> None:
-    await orders.insert_event("orders", "t", "d")
-    batch = await next_batch(orders)
+    batch = await next_batch(orders, ("t", "d"))
     await orders.tick_queue("orders")
     assert await orders.next_batch("orders", "billing") == batch
     assert await orders.next_batch("orders", "billing", min_count=100, min_lag=3600) == batch
 
 
 async def test_finished_batch_is_followed_by_the_next(orders: Any) -> None:
-    await orders.insert_event("orders", "t", "1")
-    first = await next_batch(orders)
+    first = await next_batch(orders, ("t", "1"))
     await orders.finish_batch(first)
     assert await orders.next_batch("orders", "billing") is None
-    await orders.insert_event("orders", "t", "2")
-    second = await next_batch(orders)
+    second = await next_batch(orders, ("t", "2"))
     assert second.prev_tick_id == first.tick_id
     assert [event.data for event in await events_of(orders, second)] == ["2"]
     assert await orders.finish_batch(second.id) is None
@@ -158,8 +154,7 @@ async def test_absurd_limit_is_refused(orders: Any, subtests: pytest.Subtests) -
 
 
 async def test_batch_finished_twice_is_lost(orders: Any) -> None:
-    await orders.insert_event("orders", "t", "d")
-    batch = await next_batch(orders)
+    batch = await next_batch(orders, ("t", "d"))
     await orders.finish_batch(batch)
     with pytest.raises(BatchLost) as caught:
         await orders.finish_batch(batch)
@@ -194,8 +189,7 @@ async def test_event_retry_gives_it_again_with_its_count(orders: Any) -> None:
 
 
 async def test_event_retry_waits_for_a_span_and_a_moment(orders: Any) -> None:
-    await orders.insert_events("orders", [("t", "span"), ("t", "moment")])
-    batch = await next_batch(orders)
+    batch = await next_batch(orders, ("t", "span"), ("t", "moment"))
     first, second = await events_of(orders, batch)
     ((moment,),) = await sql(orders, "select now() + interval '1 day'")
     async with orders.transaction():
@@ -210,16 +204,14 @@ async def test_event_retry_waits_for_a_span_and_a_moment(orders: Any) -> None:
 
 
 async def test_event_retry_of_an_event_that_is_not_in_the_batch(orders: Any) -> None:
-    await orders.insert_event("orders", "t", "d")
-    batch = await next_batch(orders)
+    batch = await next_batch(orders, ("t", "d"))
     with refused("PQ004") as caught:
         await orders.event_retry(batch, 4711, 1)
     assert (caught.value.batch_id, caught.value.event_id) == (batch.id, 4711)
 
 
 async def test_retries_of_a_batch_that_is_gone(orders: Any) -> None:
-    await orders.insert_event("orders", "t", "d")
-    batch = await next_batch(orders)
+    batch = await next_batch(orders, ("t", "d"))
     (event,) = await events_of(orders, batch)
     await orders.finish_batch(batch)
     for call in (
@@ -245,8 +237,7 @@ ABSURD_DELAYS: list[Any] = [
 
 
 async def test_absurd_delay_is_refused(orders: Any, subtests: pytest.Subtests) -> None:
-    await orders.insert_event("orders", "t", "d")
-    batch = await next_batch(orders)
+    batch = await next_batch(orders, ("t", "d"))
     (event,) = await events_of(orders, batch)
     ways: list[Callable[[Any], Any]] = [
         lambda after: orders.event_retry(batch, event, after),
@@ -262,8 +253,7 @@ async def test_absurd_delay_is_refused(orders: Any, subtests: pytest.Subtests) -
 
 
 async def test_batch_retry_sets_all_aside_once(orders: Any) -> None:
-    await orders.insert_events("orders", [("t", str(i)) for i in range(5)])
-    batch = await next_batch(orders)
+    batch = await next_batch(orders, *[("t", str(i)) for i in range(5)])
     assert await orders.batch_retry(batch, 0) == 5
     assert await orders.batch_retry(batch, 10) == 0
     await orders.finish_batch(batch)
@@ -273,11 +263,69 @@ async def test_batch_retry_sets_all_aside_once(orders: Any) -> None:
 
 
 async def test_batch_retry_rounds_a_fraction_up(orders: Any) -> None:
-    await orders.insert_event("orders", "t", "d")
-    batch = await next_batch(orders)
+    batch = await next_batch(orders, ("t", "d"))
     async with orders.transaction():
         await orders.batch_retry(batch, 0.25)
         ((wait,),) = await sql(
             orders, "select extract(epoch from ev_retry_after - now()) from pgq.retry_queue"
         )
     assert wait == 1
+
+
+WRONG: list[tuple[Any, list[Any], str]] = [
+    (0, [], "are finished already"),
+    (-5, [], "are finished already"),
+    (100, [], "event 100 lies beyond batch"),
+    (None, [100], "event 100 lies beyond batch"),
+    (None, [], "name the id up to which events are finished"),
+    ("x", [], "event must be an int of 64 bits, not 'x'"),
+    (2**70, [], "event must be an int of 64 bits"),
+    (None, [None], "event must be an int of 64 bits, not None"),
+]
+
+
+async def test_a_part_that_makes_no_sense_is_refused(orders: Any) -> None:
+    first = await orders.insert_event("orders", "t", "a")
+    batch = await next_batch(orders, ("t", "b"))
+    await orders.finish_part(batch, first)
+    for up_to, done, message in WRONG:
+        with pytest.raises(InvalidArgument, match=message) as caught:
+            await orders.finish_part(batch, up_to, done)
+        assert "\n" not in str(caught.value)
+    assert [event.data async for event in orders.get_batch_events(batch)] == ["b"]
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_part_of_a_lost_batch_is_refused(orders: Any, *, known: bool) -> None:
+    event = await orders.insert_event("orders", "t", "a")
+    batch = await next_batch(orders)
+    await orders.finish_batch(batch)
+    with pytest.raises(BatchLost) as caught:
+        await orders.finish_part(batch if known else 999, event)
+    assert caught.value.batch_id == (batch.id if known else 999)
+
+
+async def test_events_are_cancelled_for_all_or_skipped_for_one(orders: Any) -> None:
+    ids = [await orders.insert_event("orders", "t", data) for data in "abc"]
+    await orders.tick_queue("orders")
+    await orders.register_consumer("orders", "mailer")
+    assert await orders.cancel_event("orders", ids[0]) == [
+        Cancellation(ids[0], "billing", "cancelled"),
+        Cancellation(ids[0], "mailer", "delivered"),
+    ]
+    batch = await next_batch(orders)
+    events = [event async for event in orders.get_batch_events(batch)]
+    assert [event.data for event in events] == ["b", "c"]
+    told = await orders.skip_event("orders", "billing", [events[0], 99])
+    assert [(each.id, each.state) for each in told] == [(ids[1], "delivered"), (99, "unknown")]
+    assert await orders.cancel_event("orders", ()) == []
+
+
+async def test_cancelling_what_makes_no_sense_is_refused(orders: Any) -> None:
+    with pytest.raises(QueueNotFound):
+        await orders.cancel_event("nope", 1)
+    with pytest.raises(ConsumerNotFound):
+        await orders.skip_event("orders", "nobody", 1)
+    for wrong in ("17", ["17"], True, 2**63, [None]):
+        with pytest.raises(InvalidArgument):
+            await orders.cancel_event("orders", wrong)

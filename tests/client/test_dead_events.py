@@ -17,8 +17,7 @@ from tests.support.sqlstates import refused
 
 
 async def opened(client: Any, count: int) -> tuple[Any, list[Event]]:
-    await client.insert_events("orders", [("t", str(i)) for i in range(count)])
-    batch = await next_batch(client)
+    batch = await next_batch(client, *[("t", str(i)) for i in range(count)])
     return batch, [event async for event in client.get_batch_events(batch)]
 
 
@@ -222,3 +221,15 @@ async def test_spans_count_from_the_clock_in_a_long_transaction(orders: Any) -> 
         await orders.call(calls.consume.event_retry_many(batch, [(event, 0.1)]))
         late = "select ev_retry_after - now() > interval '0.3 s' from pgq.retry_queue"
         assert await sql(orders, late) == [(True,)]
+
+
+async def test_retried_events_are_counted_by_when_they_are_due(orders: Any) -> None:
+    batch, events = await opened(orders, 2)
+    times = zip(events, (0, 3600 * 48), strict=True)
+    await orders.call(calls.consume.event_retry_many(batch, times))
+    counts = await orders.call(calls.admin.get_retry_counts("orders", "billing"))
+    assert counts == [(timedelta(0), 1), (None, 1)]
+    with pytest.raises(ConsumerNotFound):
+        await orders.call(calls.admin.get_retry_counts("orders", "nobody"))
+    with pytest.raises(InvalidArgument):
+        await orders.call(calls.admin.get_retry_counts("orders", "billing", -1))

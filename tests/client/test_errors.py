@@ -18,6 +18,7 @@ from pgqpy.sqlstates import BY_SQLSTATE
 from tests.client.conftest import open_batch
 from tests.client.either import sql
 from tests.support.gates import wait_until_blocked
+from tests.support.sqlstates import refused
 
 CLASSES = [
     found for _, found in inspect.getmembers(errors, inspect.isclass) if issubclass(found, PgqError)
@@ -155,3 +156,31 @@ def test_a_pooler_that_loses_prepared_statements_is_named_with_what_to_do(dsn: s
         client.connection.pgconn.exec_(b"deallocate all")  # as in another session of the server
         with pytest.raises(errors.ConnectionFailed, match="prepare_threshold=None"):
             client.get_queue_info()
+
+
+LIMIT_REACHED = """
+    create or replace function pgq.batch_event_sql(x_batch_id bigint)
+    returns text language plpgsql as $$ begin
+        raise program_limit_exceeded using message = 'out of memory';
+    end $$"""
+
+
+@pytest.mark.parametrize(
+    ("fetch_size", "pages"),
+    [(1000, False), (1, False), (1, True)],
+    ids=["select", "cursor", "page"],
+)
+def test_a_row_over_the_limit_of_the_server_says_what_to_do(
+    queue: pgqpy.Client,
+    connection: psycopg.Connection[object],
+    fetch_size: int,
+    *,
+    pages: bool,
+) -> None:
+    batch = open_batch(queue, *[("test", "x")] * 3)
+    connection.execute(LIMIT_REACHED.encode())
+    queue.runner.holds_cursors = not pages  # as behind a pooler in transaction mode
+    words = rf"an event of batch {batch.id} is too large to be sent \(out of memory\): find it"
+    with refused("54000", match=words) as caught:
+        list(queue.get_batch_events(batch, fetch_size=fetch_size))
+    assert caught.value.batch_id == batch.id
