@@ -23,13 +23,18 @@ END_SESSIONS = """
 """
 
 
+def insert(client: pgqpy.Client, data: str) -> None:
+    """Insert an event, and take a tick after it."""
+    client.insert_event("orders", "t", data)
+    client.tick_queue("orders")
+
+
 def test_follow_ends_when_it_is_interrupted(spawn: Spawn, dsn: str, client: pgqpy.Client) -> None:
     fill(client, 2)
     process = spawn("-m", "pgqpy", "event", "list", "orders", "--follow", env={"PGQPY_DSN": dsn})
     eventually(lambda: len(process.output().splitlines()) == 2)
     for number in ("3", "4"):
-        client.insert_event("orders", "t", number)
-        client.tick_queue("orders")
+        insert(client, number)
         eventually(lambda: process.output().splitlines()[-1].split()[-1] == number)  # noqa: B023  # it is called here
     process.signal(signal.SIGINT)
     assert process.wait() == 0
@@ -40,12 +45,10 @@ def test_follow_goes_on_after_a_compaction_and_shows_no_event_twice(client: pgqp
     fill(client, 2)
     shown, last = tick_ranges.newest(client, "orders", 9)
     stream = Following("orders", last, tick_ranges.ALL).events(client)
-    client.insert_event("orders", "t", "3")
-    client.tick_queue("orders")
+    insert(client, "3")
     shown.append(next(stream))
     for number in ("4", "5"):
-        client.insert_event("orders", "t", number)
-        client.tick_queue("orders")
+        insert(client, number)
     compact(client.connection)  # the tick after 3
     shown += islice(stream, 2)
     stream.close()
@@ -59,12 +62,10 @@ def test_follow_goes_on_behind_a_rotation_and_says_so(
     client.set_queue_config("orders", "rotation_period", "0")
     last = tick_ranges.find_last(client, "orders")
     stream = Following("orders", last, tick_ranges.ALL).events(client)
-    client.insert_event("orders", "t", "2")
-    client.tick_queue("orders")
+    insert(client, "2")
     shown = [next(stream)]
     for number in range(3, 10):
-        client.insert_event("orders", "t", str(number))
-        client.tick_queue("orders")
+        insert(client, str(number))
         for step in ("step1('orders')", "step2()") if number < 7 else ():
             client.connection.execute(f"select pgq.maint_rotate_tables_{step}".encode())
     left = [event.data for event in tick_ranges.oldest(client, "orders", 99)]
@@ -89,8 +90,7 @@ def test_follow_goes_on_after_lost_connections_and_shows_each_event_once(
     for number in range(3, 6):
         eventually(lambda: connection.execute(END_SESSIONS, [ours]).fetchall() != [(0,)])
         client.insert_event("orders", "other", "x")
-        client.insert_event("orders", "t", str(number))
-        client.tick_queue("orders")
+        insert(client, str(number))
         compact(connection)
         eventually(lambda: f'"data": "{number}"' in process.output())  # noqa: B023  # it is called here
     process.signal(signal.SIGINT)
@@ -111,8 +111,7 @@ def test_event_is_shown_once_though_the_connection_is_lost_in_the_middle_of_a_ra
         client.insert_events("orders", [("t", str(number)) for number in range(1500)])
         client.tick_queue("orders")
         shown = [event.data for event in islice(following.events(first), 1100)]
-    client.insert_event("orders", "t", "last")
-    client.tick_queue("orders")
+    insert(client, "last")
     compact(connection)
     shown += [event.data for event in islice(following.events(client), 402)]
     assert sorted(map(str, shown)) == sorted([*map(str, range(1500)), "late", "last"])
@@ -154,7 +153,6 @@ def test_follow_goes_on_where_a_server_without_the_last_ticks_is(
     following = Following("orders", lost, tick_ranges.ALL)
     client.tick_queue("orders")
     assert list(following._new(client)) == []
-    client.insert_event("orders", "t", "new")
-    client.tick_queue("orders")
+    insert(client, "new")
     assert [event.data for event in following._new(client)] == ["new"]
     assert said in capsys.readouterr().err

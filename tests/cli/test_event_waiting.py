@@ -120,7 +120,7 @@ def test_group_counts_by_type_and_error_the_most_frequent_first(
 
 
 def test_show_has_the_data_and_the_lines_of_the_traceback(
-    run: Run, run_json: RunJson, dead: list[int]
+    run: Run, run_json: RunJson, dead: list[int], connection: Connection
 ) -> None:
     text = run("event", "show", *WHERE, str(dead[0])).stdout
     assert '{"id": 0}' in text
@@ -130,11 +130,7 @@ def test_show_has_the_data_and_the_lines_of_the_traceback(
     assert (row["dead_error"], row["dead_reason"], row["dead_tries"]) == ("ValueError", r"a\nb", 1)
     assert row["dead_traceback"].startswith("Traceback ")
     assert "Traceback" not in run("event", "show", *WHERE, str(dead[3])).stdout
-
-
-def test_show_escapes_what_a_terminal_would_obey(
-    run: Run, dead: list[int], connection: Connection
-) -> None:
+    # What a terminal would obey is escaped.
     connection.execute("update pgq.dead_event set dead_traceback = E'a\\n\\x1b[2J'")
     assert run("event", "show", *WHERE, str(dead[3])).stdout.endswith("\na\n\\x1b[2J\n")
 
