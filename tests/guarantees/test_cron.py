@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.guarantees.sessions import RR, Database, refused
+from tests.guarantees.test_g7_moved import MOVED
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
@@ -173,6 +174,15 @@ def test_clock_that_ran_ahead_silences_no_entry(db: Database) -> None:
     assert (planned, since) == (None, now)
     db.main.one("select pgq.fire_cron('e', %s, null, null, %s)", entry, NOW + DAY)
     assert db.main.one("select next_due from pgq.get_cron_info()") == NOW + DAY
+
+
+def test_copied_cluster_fires_nothing_before_its_first_tick(db: Database) -> None:
+    entry = add(db)
+    db.main.tick()
+    db.main.run(MOVED)
+    assert fire(db.main, entry, NOW) is None
+    db.main.tick()
+    assert fire(db.main, entry, NOW) == 1
 
 
 def test_disabled_queue_gets_nothing_and_the_time_stays_planned(db: Database) -> None:

@@ -313,6 +313,23 @@ def test_drop_waits_for_an_insert_and_removes_what_waits(db: Database) -> None:
         producer.one(ONE.format(LATER))
 
 
+def test_events_of_a_restored_queue_wait_for_the_repair(db: Database) -> None:
+    db.queue()
+    db.main.insert("before")
+    delay_until_due(db.main, "a")
+    assert db.main.deliver() == ["before"]
+    db.main.run("""
+        update pgq.event_1 set ev_txid = ev_txid + 1000000;
+        update pgq.delayed_event set ev_txid = ev_txid + 1000000;
+        update pgq.tick
+           set tick_snapshot = format('%s:%s:', 1000000 + txid_snapshot_xmin(tick_snapshot),
+                   1000000 + txid_snapshot_xmax(tick_snapshot))::txid_snapshot
+    """)  # a restore where transaction ids are smaller: those of the dump lie beyond this cluster's
+    assert (db.main.one(MOVE), db.main.one(WAITING)) == (0, 1)
+    db.main.one(REPAIR)
+    assert come(db) == ["a"]
+
+
 def test_copy_without_its_sequences_gives_no_id_twice(db: Database) -> None:
     db.queue()
     db.main.insert("before")
