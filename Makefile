@@ -58,7 +58,7 @@ test: $(ARCHIVE)  ## Run the tests in random order (JOBS=4, TESTS=tests/client, 
 	  && echo "make test: passed" || { echo "make test: FAILED"; exit 1; }
 
 # One at a time: each starts a handful of processes, and Spark gives a Python worker ten seconds to answer.
-test-slow: $(ARCHIVE)  ## Run the slow tests: Spark killed, on a cluster (six minutes)
+test-slow: $(ARCHIVE)  ## Run the slow tests: Spark killed, on a cluster (four minutes)
 	@$(BIN)/python -m pytest -m 'slow and not long' -o faulthandler_timeout=900 $(TESTS) && echo "make test-slow: passed" || { echo "make test-slow: FAILED"; exit 1; }
 
 test-long: $(ARCHIVE)  ## Run what slow tests show once, for minutes: executors killed, Compose's cluster
