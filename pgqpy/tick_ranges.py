@@ -1,4 +1,4 @@
-"""Queries of who reads a queue by its ticks: queue, position, ticks, events between two ticks."""
+"""Queries of programs that read a queue by ticks: its ticks, positions, events between ticks."""
 
 from __future__ import annotations
 

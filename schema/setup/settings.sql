@@ -19,7 +19,7 @@
 -- The planner is left alone too in those that only call others, poll sequences or read all rows,
 -- and in those with settings of their own that rule other plans out.
 -- Writes: alter function.
-do $plans$
+do $settings$
 declare
     f record;
 begin
@@ -58,4 +58,4 @@ begin
                 'set debug_print_rewritten = off set debug_print_plan = off', f.name);
         end if;
     end loop;
-end $plans$;
+end $settings$;

@@ -13,10 +13,6 @@ create or replace function pgq.insert_event_at(
     ev_extra4 text default null)
 returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-    if i_deliver_at <= clock_timestamp() then
-        return pgq.insert_event(
-            i_queue_name, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
-    end if;
     return (select pgq.insert_events_at(i_queue_name, i_deliver_at, array[ev_type], array[ev_data],
         array[ev_extra1], array[ev_extra2], array[ev_extra3], array[ev_extra4]));
 end $$;
