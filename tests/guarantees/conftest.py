@@ -15,24 +15,53 @@ if TYPE_CHECKING:
 
     from tests.support.servers import Server
 
+NEIGHBOUR = 1_000_000  # the first of its ids
+SEQUENCES = [
+    f"pgq.{name}_seq"
+    for name in ("queue_queue_id", "consumer_co_id", "registration_sub_id", "batch_id")
+]
+
 
 @pytest.fixture(scope="session")
-def _queue_template(server: Server, template: str) -> Iterator[str]:
+def _alone(server: Server, template: str) -> Iterator[str]:
     with queue_template(server, template, "q", "c", **ROTATES) as name:
         yield name
 
 
+@pytest.fixture(scope="session")
+def _with_neighbour(server: Server, template: str) -> Iterator[str]:
+    """Make another queue first: a change or a look that forgets whom it is for meets its rows.
+
+    The queue `q` has the ids that it would have without it.
+    """
+    with new_database(server, template) as neighbour:
+        db = Database(server.dsn(neighbour))
+        for first in (NEIGHBOUR, 1):
+            db.main.all("select setval(s, %s, false) from unnest(%s::text[]) s", first, SEQUENCES)
+            if first == NEIGHBOUR:
+                db.queue("next", consumers=("c", "d"))
+                db.main.insert("the neighbour's", "next")
+                db.main.one("select pgq.force_tick('next')")
+                db.main.tick("next")
+                db.main.next("d", "next")
+        db.close()
+        with queue_template(server, neighbour, "q", "c", **ROTATES) as name:
+            yield name
+
+
 @pytest.fixture
-def db(server: Server, template: str, _queue_template: str) -> Iterator[Database]:
+def db(request: pytest.FixtureRequest, server: Server, template: str) -> Iterator[Database]:
     """A fresh database with sessions to interleave.
 
-    A test that begins with `db.queue()` gets a database that has the queue already.
+    A test that begins with `db.queue()` gets a database that has the queue already, and another
+    one, `next`; without that one if it is marked `alone`.
     """
+    source = "_alone" if request.node.get_closest_marker("alone") else "_with_neighbour"
     with ExitStack() as stack:
 
         def make(with_queue: bool) -> str:
-            source = _queue_template if with_queue else template
-            return server.dsn(stack.enter_context(new_database(server, source)))
+            name = request.getfixturevalue(source) if with_queue else template
+            return server.dsn(stack.enter_context(new_database(server, name)))
 
         database = Database(make)
         stack.callback(database.close)

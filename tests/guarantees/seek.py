@@ -16,7 +16,7 @@ PINS = "select pgq.pin_range('q', 'c', %s, %s)"
 
 def ticked(session: Session, *ranges: str) -> list[int]:
     """Insert an event for each letter, and tick after each text: the tick before, and these."""
-    ticks = [int(session.one("select max(tick_id) from pgq.tick"))]
+    ticks = [int(session.one("select max(tick_id) from pgq.get_tick_info('q')"))]
     for data in ranges:
         for letter in data:
             session.insert(letter)

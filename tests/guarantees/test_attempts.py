@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
 HOLD = "update pgq.position set pos_holder = 'host:1:a', pos_part = 30, pos_tries = 2"
-ATTEMPT = "select pos_holder, pos_part, pos_tries from pgq.current_position"
+ATTEMPT = "select pos_holder, pos_part, pos_tries from pgq.current_position where sub_queue = 1"
 HELD, PROGRESSED = ("host:1:a", 30, 2), ("host:1:a", 30, None)
 NEW = (None, None, None)
-POSITIONS = "select count(*) from pgq.position"
+POSITIONS = "select count(*) from pgq.position where pos_sub < 1000000"
 
 
 def begin_run(db: Database, holder: str) -> tuple[object, ...]:
@@ -43,7 +43,7 @@ def die(db: Database, times: int) -> tuple[object, ...]:
         ("select pgq.repair_queue('q')", HELD),
         ("select pgq.register_consumer_at('q', 'c', null)", HELD),
         (
-            "select pgq.register_consumer_at('q', 'c', min(tick_id)) from pgq.tick",
+            "select pgq.register_consumer_at('q', 'c', min(tick_id)) from pgq.get_tick_info('q')",
             ("host:1:a", None, None),
         ),
         (

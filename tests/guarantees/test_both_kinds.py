@@ -13,6 +13,8 @@ from tests.guarantees.workers import ENDED, Worker
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
+pytestmark = pytest.mark.alone
+
 TAKE = "select batch_id, part_size, tries, leases from pgq.take_part('q', 'c', '1', %s)"
 COUNT = "update pgq.position set pos_part = 1, pos_tries = 2, pos_died = '{h:1:a,h:1:b}'"
 COUNTED = """

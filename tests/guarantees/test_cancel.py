@@ -115,7 +115,7 @@ def test_stage_is_hidden_before_and_after_its_release(db: Database) -> None:
     assert db.main.one(DROP, "w") == 1
     assert states(db.main, ids[2]) == ["unknown"]
     db.main.tick()
-    start, end = db.main.all("select min(tick_id), max(tick_id) from pgq.tick")[0]
+    start, end = db.main.all("select min(tick_id), max(tick_id) from pgq.get_tick_info('q')")[0]
     assert sorted(db.main.all(RANGE, start, end)) == [("a",), ("b",)]
     assert db.main.drain() == ["b"]
     assert states(db.main, *ids) == ["cancelled", "delivered", "unknown"]
@@ -228,7 +228,7 @@ def test_what_is_no_event_queue_or_consumer_is_refused(db: Database) -> None:
 
 def test_consumer_that_comes_later_does_not_get_it(db: Database) -> None:
     db.queue(consumers=("c", "d"))
-    first = db.main.one("select max(tick_id) from pgq.tick")
+    first = db.main.one("select max(tick_id) from pgq.get_tick_info('q')")
     had, hidden = db.main.insert("a"), db.main.insert("b")
     cancel(db.main, hidden)
     db.main.one("select pgq.unregister_consumer('q', 'd')")

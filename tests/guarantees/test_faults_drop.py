@@ -43,6 +43,7 @@ def _expect_nothing_left(db: Database) -> None:
     assert db.main.one(ROWS) == 0
 
 
+@pytest.mark.alone
 def test_drop_waits_for_the_consumer_in_the_middle_of_a_batch(db: Database) -> None:
     db.queue()
     db.main.tick_after("a")
@@ -75,6 +76,7 @@ WAIT_FOR_DROP = [
 ]
 
 
+@pytest.mark.alone
 def test_who_waited_for_a_drop_gets_an_error(db: Database, subtests: pytest.Subtests) -> None:
     for call in WAIT_FOR_DROP:
         with subtests.test(call=call):

@@ -54,6 +54,7 @@ LOOKS = {
 DROP = "select pgq.drop_queue('q', true)"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS.keys())
 def test_drop_that_is_left_open_holds_up_no_other_queue(db: Database, look: str) -> None:
     for name in ("q", "r"):
@@ -93,6 +94,7 @@ def test_drop_that_waits_for_a_sequence_holds_up_no_other_queue(
     assert waiting.result(timeout=30) is not None
 
 
+@pytest.mark.alone
 def test_list_of_queues_waits_for_none_that_is_locked(db: Database) -> None:
     for name in ("q", "r"):
         db.queue(name)

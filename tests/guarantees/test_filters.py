@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SET = "select pgq.set_consumer_filter('q', 'c', %s::jsonb)"
 RECEIVE = "select array_agg(ev_data) from pgq.receive('q', 'c', %s, '1 minute')"
 TICKS = "select prev_tick_id, cur_tick_id from pgq.next_batch_info('q', 'c')"
-LAST = "select max(tick_id) from pgq.tick"
+LAST = "select max(tick_id) from pgq.get_tick_info('q')"
 MOVES = "select count(*) from pgq.position join pgq.registration on sub_id = pos_sub"
 
 
@@ -226,6 +226,7 @@ def test_what_is_finished_of_an_open_batch_stays_finished(db: Database) -> None:
     assert db.main.data(db.main.next()) == ["b2", "a2"]
 
 
+@pytest.mark.alone
 def test_new_filter_is_no_progress(db: Database) -> None:
     filtered(db, "a1")
     batch = db.main.next()

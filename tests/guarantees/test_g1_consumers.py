@@ -50,7 +50,7 @@ def _churn_for_c(session: Session) -> None:
 
 
 def _rotates(session: Session) -> bool:
-    before = session.one("select queue_cur_table from pgq.queue")
+    before = session.one("select queue_cur_table from pgq.queue where queue_id = 1")
     return session.rotate() != before
 
 
@@ -102,7 +102,7 @@ def test_consumer_that_comes_while_ticks_are_deleted_keeps_its_tick(db: Database
     for _ in range(3):
         db.main.tick()
         db.main.rotate()
-    lowest = db.main.one("select queue_low_tick from pgq.queue")
+    lowest = db.main.one("select queue_low_tick from pgq.queue where queue_id = 1")
     db.behind(
         lambda newcomer: newcomer.one(
             "select pgq.register_consumer_at('q', 'newcomer', %s)", lowest

@@ -229,6 +229,7 @@ SWITCH = "do $$ begin execute format('alter table %s {} row level security', {})
 TABLE = "(select queue_data_pfx from pgq.queue)"
 
 
+@pytest.mark.alone
 def test_hidden_event_is_an_error(db: Database) -> None:
     db.queue()
     db.main.insert("a")

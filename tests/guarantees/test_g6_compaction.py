@@ -14,6 +14,8 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
+pytestmark = pytest.mark.alone
+
 COMPACTIONS = pytest.mark.parametrize("compact", ["compact_positions", "compact_ticks"])
 
 # Calls beside the open batch 1, which goes from tick 1 to tick 2; the last tick is 5.

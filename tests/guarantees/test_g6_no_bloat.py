@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from tests.guarantees.sessions import Database, Session
 
+pytestmark = pytest.mark.alone
+
 # Rows of a table that were never updated or deleted lie without a gap from the first of each page.
 GAPS = """
     select count(*) from (

@@ -174,6 +174,7 @@ def test_dump_that_begins_beside_a_compaction_fails(db: Database, compact: str) 
     dump.rollback()
 
 
+@pytest.mark.alone
 def test_dump_that_has_its_locks_puts_a_compaction_off(db: Database) -> None:
     leave_a_batch_open(db)
     dump = db.open()

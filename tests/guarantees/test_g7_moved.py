@@ -24,7 +24,7 @@ TWICE = """
 """
 LAST_TICK = """
     update pgq.tick set tick_snapshot = %s::text::txid_snapshot
-     where tick_id = (select max(tick_id) from pgq.tick)
+     where tick_id = (select max(tick_id) from pgq.tick where tick_queue = 1)
 """
 REPAIR = "select pgq.repair_queue('q')"
 

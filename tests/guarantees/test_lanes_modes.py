@@ -25,6 +25,8 @@ from tests.guarantees.workers import Worker
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
+pytestmark = pytest.mark.alone
+
 MODE = "select pgq.set_consumer_mode('q', 'c', %s)"
 NAMES = "select array_agg(co_name::text order by co_name) from pgq.consumer"
 

@@ -222,6 +222,7 @@ def test_moved_lane_is_not_opened_by_a_look_from_before(db: Database) -> None:
     assert other.drain() == []
 
 
+@pytest.mark.alone
 def test_ticks_of_moved_lanes_may_be_gone_for_a_look_from_before(db: Database) -> None:
     one, other = runs(db)
     db.main.one("select pgq.set_queue_config('q', 'rotation_period', '0')")

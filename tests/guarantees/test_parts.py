@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 FINISH_PART = "select pgq.finish_part(%s, %s, %s)"
 FENCED = "select pgq.finish_part(%s, %s, null, %s)"
-POSITION = "select pos_no from pgq.current_position"
+POSITION = "select pos_no from pgq.current_position where sub_queue = 1"
 
 
 def finish_part(
@@ -87,7 +87,7 @@ def test_done_ids_add_up_and_are_forgotten_once_the_part_has_passed_them(db: Dat
     assert db.main.data(batch) == ["a", "c", "e"]
     assert finish_part(db.main, batch, ids[2]) == 1
     assert db.main.data(batch) == ["e"]
-    assert db.main.one("select pos_done from pgq.current_position") == [ids[3]]
+    assert db.main.one("select pos_done from pgq.current_position where sub_queue = 1") == [ids[3]]
 
 
 def test_retried_copy_beside_its_event_is_finished_with_it(db: Database) -> None:

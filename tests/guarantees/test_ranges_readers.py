@@ -66,7 +66,7 @@ def _expire(db: Database) -> int:
         db.main.tick_after(f"later {number}")
         db.main.drain()
         db.main.rotate()
-    low: int = db.main.one("select queue_low_tick from pgq.queue")
+    low: int = db.main.one("select queue_low_tick from pgq.queue where queue_id = 1")
     assert low > 1
     return low
 
@@ -167,7 +167,9 @@ def test_compaction_keeps_the_ticks_back_to_which_a_consumer_may_be_moved(db: Da
         assert db.main.deliver() == [payload]
         db.main.rotate()
     assert db.main.deliver() == []
-    low, switch = db.main.all("select queue_low_tick, queue_switch_tick from pgq.queue")[0]
+    low, switch = db.main.all(
+        "select queue_low_tick, queue_switch_tick from pgq.queue where queue_id = 1"
+    )[0]
     assert low < switch < max(ticks(db.main))
     db.main.run(ONE_SECOND)
     db.main.one("select pgq.compact_ticks()")
@@ -175,7 +177,7 @@ def test_compaction_keeps_the_ticks_back_to_which_a_consumer_may_be_moved(db: Da
         db.main.one("select pgq.register_consumer_at('q', 'back', %s)", tick)
         assert db.main.drain("back") == events
     db.main.rotate()
-    assert db.main.one("select queue_low_tick from pgq.queue") == switch
+    assert db.main.one("select queue_low_tick from pgq.queue where queue_id = 1") == switch
 
 
 def test_rotation_takes_nothing_that_the_subscription_has_not_passed(db: Database) -> None:
@@ -203,7 +205,7 @@ def test_reader_of_ticks_that_waited_for_a_detach_is_refused(
 ) -> None:
     db.queue(consumers=("c", "other"))
     stall(db)
-    first, last = db.main.all("select min(tick_id), max(tick_id) from pgq.tick")[0]
+    first, last = db.main.all("select min(tick_id), max(tick_id) from pgq.get_tick_info('q')")[0]
     with nullcontext() if end == "rollback" else refused("PQ024"):
         assert db.behind(MAINT, f"select pgq.{call}('q', 'c', %s, %s)", first, last, end=end) == 1
     if end == "commit":

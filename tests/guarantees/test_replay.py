@@ -110,7 +110,7 @@ def test_event_that_the_consumer_has_yet_to_get_comes_once(db: Database) -> None
 
 def test_slowest_lane_counts(db: Database) -> None:
     run, *_ = runs(db, 1, lanes=2)
-    start = int(db.main.one("select max(tick_id) from pgq.tick"))
+    start = int(db.main.one("select max(tick_id) from pgq.get_tick_info('q')"))
     insert(db.main, 1)
     end = db.main.tick()
     batch = run.take()
@@ -126,7 +126,7 @@ def test_slowest_lane_counts(db: Database) -> None:
 
 def test_slowest_worker_counts(db: Database) -> None:
     one, two = (worker.lock() for worker in workers(db, "ab"))
-    start = int(db.main.one("select min(tick_id) from pgq.tick"))
+    start = int(db.main.one("select min(tick_id) from pgq.get_tick_info('q')"))
     slow, fast = one.take(), two.take()
     assert two.finish(fast) == 1
     begin(db.main)
@@ -141,7 +141,7 @@ def test_slowest_worker_counts(db: Database) -> None:
 def test_filter_of_the_consumer_decides(db: Database) -> None:
     db.queue()
     db.main.one(FILTER)
-    start = int(db.main.one("select max(tick_id) from pgq.tick"))
+    start = int(db.main.one("select max(tick_id) from pgq.get_tick_info('q')"))
     for kind, data, extra in (("x", "a", "eu"), ("y", "b", "eu"), ("x1", "c", "us")):
         db.main.one(TYPED, kind, data, extra)
     end = db.main.tick()
@@ -177,9 +177,9 @@ def test_event_whose_retried_copy_is_in_the_queue_comes_with_it_and_again(db: Da
 
 def test_parked_event_is_not_inserted(db: Database) -> None:
     db.queue()
-    start = int(db.main.one("select max(tick_id) from pgq.tick"))
+    start = int(db.main.one("select max(tick_id) from pgq.get_tick_info('q')"))
     insert_keyed(db.main, "a1", "b1", "a2")
-    end = int(db.main.one("select max(tick_id) from pgq.tick"))
+    end = int(db.main.one("select max(tick_id) from pgq.get_tick_info('q')"))
     batch = db.main.next()
     park(db.main, batch, "a1", after="1 hour")
     assert db.main.finish(batch) == 1
@@ -191,7 +191,7 @@ def test_parked_event_is_not_inserted(db: Database) -> None:
 
 def test_cancelled_and_skipped_events_stay_hidden(db: Database) -> None:
     db.queue(consumers=("c", "d"))
-    start = int(db.main.one("select max(tick_id) from pgq.tick"))
+    start = int(db.main.one("select max(tick_id) from pgq.get_tick_info('q')"))
     ids = [db.main.insert(data) for data in "abcd"]
     cancel(db.main, ids[0])
     skip(db.main, "c", ids[1])
@@ -207,7 +207,7 @@ def test_cancelled_and_skipped_events_stay_hidden(db: Database) -> None:
 def test_reader_by_ticks_and_worker_are_refused(db: Database) -> None:
     workers(db, "a")
     db.main.one("select pgq.register_consumer('q', 'lake')")
-    tick = db.main.one("select max(tick_id) from pgq.tick")
+    tick = db.main.one("select max(tick_id) from pgq.get_tick_info('q')")
     db.main.one("select pgq.advance_subscription('q', 'lake', %s, %s)", tick, tick)
     for state, consumer in (("PQ017", "lake"), ("PQ020", "c.1"), ("PQ002", "none")):
         with refused(state):
@@ -223,7 +223,7 @@ def test_detached_consumer_gets_what_it_lost_when_it_is_attached_again(db: Datab
     start = db.main.tick()
     begin(db.main)
     stall(db)
-    call = call_of(db.main, [start, db.main.one("select max(tick_id) from pgq.tick")])
+    call = call_of(db.main, [start, db.main.one("select max(tick_id) from pgq.get_tick_info('q')")])
     assert detach(db) == 1
     for refuse in (lambda: begin(db.main, again=True), lambda: db.main.one(INSERT, *call)):
         with refused("PQ024"):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 SET = "select pgq.set_queue_config('q', 'retention', %s)"
-ROTATES_AFTER = "select queue_rotates_after::text from pgq.queue"
+ROTATES_AFTER = "select queue_rotates_after::text from pgq.queue where queue_id = 1"
 # It is later: the last rotation, and each tick, are this much further back.
 LATER = """
     with switched as (
@@ -115,7 +115,7 @@ def test_retention_that_is_set_while_a_rotation_begins_holds(db: Database) -> No
         db.main.one(SET, "1 day")
         gate.open()
         rotation.result(timeout=30)
-    assert db.main.one("select queue_cur_table from pgq.queue") == 2
+    assert db.main.one("select queue_cur_table from pgq.queue where queue_id = 1") == 2
     assert db.main.one("select array_agg(ev_data order by ev_id) from pgq.event_1") == [*"abc"]
 
 

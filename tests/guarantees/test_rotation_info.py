@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.guarantees.seek import ticked
 from tests.guarantees.sessions import RR, refused
 from tests.guarantees.stages import commit_stage, stage
@@ -35,6 +37,7 @@ QUIET_AND_BUSY = """
 """
 
 
+@pytest.mark.alone
 def test_tables_show_what_they_hold_and_how_old_it_is(db: Database) -> None:
     db.queue()
     assert [row[0] for row in db.main.all(TABLES, 1, 1)] == ["current", "next", "older"]
@@ -72,6 +75,7 @@ def test_due_is_when_the_clock_allows_the_next_rotation(db: Database) -> None:
     )
 
 
+@pytest.mark.alone
 def test_consumer_that_keeps_the_next_table_is_named(db: Database) -> None:
     db.queue(consumers=("c", "other"))
     assert db.main.all(NEXT) == [(1, None, None)]
@@ -250,7 +254,7 @@ def test_events_that_rotation_took_do_not_count(db: Database) -> None:
         if data == "c":
             db.main.rotate()
     db.main.run(MINUTES)
-    low = db.main.one("select queue_low_tick from pgq.queue")
+    low = db.main.one("select queue_low_tick from pgq.queue where queue_id = 1")
     assert metrics(db.main)[:3] == ((99 - low) * 60, 94 * 60, 6 - low), "as a consumer may go back"
     size = metrics(db.main)[3]
     for _ in range(4):
@@ -260,6 +264,7 @@ def test_events_that_rotation_took_do_not_count(db: Database) -> None:
     assert metrics(db.main)[3] <= size
 
 
+@pytest.mark.alone
 def test_locked_queue_leaves_the_other_figures_and_queues(db: Database) -> None:
     db.queue()
     db.queue("other", consumers=())

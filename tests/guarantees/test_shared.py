@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.guarantees.sessions import refused
 from tests.guarantees.workers import SLOWEST, Worker, workers
 from tests.support.gates import wait_until_blocked
@@ -125,6 +127,7 @@ def test_ranges_outlive_compaction_and_repair(db: Database) -> None:
     assert one.drain() == ["c"]
 
 
+@pytest.mark.alone
 def test_consumer_leaves_with_its_workers(db: Database) -> None:
     one, other = workers(db, "ab")
     batch = one.lock().take()

@@ -12,6 +12,8 @@ from tests.guarantees.workers import AWAY, Worker, workers
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
+pytestmark = pytest.mark.alone
+
 COUNTED = "select pos_tries, pos_died from pgq.current_position where pos_batch > 0"
 COUNT = "update pgq.position set pos_part = 1, pos_tries = 1, pos_died = %s where pos_batch > 0"
 TRIES = "select tries, died, worker from pgq.take_part('q', 'c', %s, %s)"

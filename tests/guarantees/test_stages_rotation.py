@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tests.guarantees.sessions import Database
 
-LOW = "select queue_low_tick from pgq.queue"
+LOW = "select queue_low_tick from pgq.queue where queue_id = 1"
 ROWS = "select count(*) from pgq.stage"
 LAST_TABLE = 2
 
@@ -126,7 +126,7 @@ def test_low_tick_sees_the_commits_of_what_was_truncated(db: Database) -> None:
     commit_stage(db.main, opened)
     db.main.insert("b")
     assert db.main.deliver() == ["a", "b"]
-    last = db.main.one("select max(tick_id) from pgq.tick")
+    last = db.main.one("select max(tick_id) from pgq.get_tick_info('q')")
     assert db.main.rotate() == 0
     assert db.main.one(LOW) == last
     with refused("PQ016"):

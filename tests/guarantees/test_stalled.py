@@ -74,9 +74,9 @@ def test_repair_does_not_make_a_detached_consumer_live(
     stall(db)
     assert detach(db) == 1
     assert db.main.rotate() == 0
-    low = db.main.one("select queue_low_tick from pgq.queue")
+    low = db.main.one("select queue_low_tick from pgq.queue where queue_id = 1")
     db.main.one("select pgq.repair_queue('q')")
-    assert db.main.one("select queue_low_tick from pgq.queue") >= low
+    assert db.main.one("select queue_low_tick from pgq.queue where queue_id = 1") >= low
     while db.main.one("select pgq.maint_ticks('q')"):
         pass
     with refused("PQ016"):
@@ -275,7 +275,7 @@ def test_rotation_that_waits_for_a_reattach_counts_the_consumer(db: Database) ->
     operator.begin()
     operator.one(REATTACH, False)
     ticker.one("select pgq.maint_rotate_tables_step1('q')")
-    assert db.main.one("select queue_cur_table from pgq.queue") == 2
+    assert db.main.one("select queue_cur_table from pgq.queue where queue_id = 1") == 2
     operator.commit()
     assert db.main.rotate() == 2
     assert db.main.drain() == ["a", "b"]
@@ -340,7 +340,7 @@ def test_seek_that_waited_for_a_detach_moves_the_consumer_and_leaves_it_detached
 ) -> None:
     db.queue(consumers=("c", "other"))
     stall(db)
-    last = db.main.one("select max(tick_id) from pgq.tick")
+    last = db.main.one("select max(tick_id) from pgq.get_tick_info('q')")
     assert db.behind(MAINT, SEEK, last, False, end=end) == last
     if end == "commit":
         with refused("PQ024"):
@@ -353,7 +353,7 @@ def test_seek_that_waited_for_a_detach_moves_the_consumer_and_leaves_it_detached
 def test_consumer_that_is_being_moved_is_not_detached(db: Database, end: str) -> None:
     db.queue(consumers=("c", "other"))
     stall(db)
-    last = db.main.one("select max(tick_id) from pgq.tick")
+    last = db.main.one("select max(tick_id) from pgq.get_tick_info('q')")
     seeker = db.open()
     seeker.begin()
     assert seeker.one(SEEK, last, False) == last

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
@@ -146,6 +147,7 @@ def test_plain_consumer_has_a_row_of_its_own(db: Database) -> None:
     assert (killer["attempt"], killer["part_size"], killer["tries"]) == (5, 1, 1)
 
 
+@pytest.mark.alone
 def test_rows_are_those_of_the_queue_and_consumer_that_are_named(db: Database) -> None:
     workers(db, "")
     db.queue("other", consumers=("c", "d"))
