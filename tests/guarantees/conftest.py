@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
     from tests.support.servers import Server
 
-NEIGHBOUR = 1_000_000  # the first of its ids
-SEQUENCES = [
-    f"pgq.{name}_seq"
-    for name in ("queue_queue_id", "consumer_co_id", "registration_sub_id", "batch_id")
-]
+# The neighbour's rows are the first in each table and in each index.
+LOW_IDS = """
+    alter sequence pgq.queue_queue_id_seq minvalue 0 restart 0;
+    alter sequence pgq.consumer_co_id_seq minvalue -1 restart -1;
+    alter sequence pgq.registration_sub_id_seq minvalue -1 restart -1;
+    alter sequence pgq.batch_id_seq minvalue 0 restart 0;
+"""
 
 
 @pytest.fixture(scope="session")
@@ -30,20 +32,15 @@ def _alone(server: Server, template: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def _with_neighbour(server: Server, template: str) -> Iterator[str]:
-    """Make another queue first: a change or a look that forgets whom it is for meets its rows.
-
-    The queue `q` has the ids that it would have without it.
-    """
+    """Make another queue first: a change or a look that forgets whom it is for meets its rows."""
     with new_database(server, template) as neighbour:
         db = Database(server.dsn(neighbour))
-        for first in (NEIGHBOUR, 1):
-            db.main.all("select setval(s, %s, false) from unnest(%s::text[]) s", first, SEQUENCES)
-            if first == NEIGHBOUR:
-                db.queue("next", consumers=("c", "d"))
-                db.main.insert("the neighbour's", "next")
-                db.main.one("select pgq.force_tick('next')")
-                db.main.tick("next")
-                db.main.next("d", "next")
+        db.main.run(LOW_IDS)
+        db.queue("next", consumers=("c", "d"))
+        db.main.insert("the neighbour's", "next")
+        db.main.one("select pgq.force_tick('next')")
+        db.main.tick("next")
+        db.main.next("d", "next")
         db.close()
         with queue_template(server, neighbour, "q", "c", **ROTATES) as name:
             yield name

@@ -36,10 +36,15 @@ TAKE_PARKED = {
 }
 INSERT = "select pgq.insert_event('q', 't', %s, %s, null, null, null)"
 # Events are delayed for a day, then made due: a time a moment ahead may pass before the insert.
-DUE = "update pgq.delayed_event set ev_deliver_at = clock_timestamp() where ev_data <> 'far'"
+DUE = """
+    update pgq.delayed_event set ev_deliver_at = clock_timestamp() from pgq.queue
+     where ev_queue = queue_id and queue_name = 'q' and ev_data <> 'far'"""
 DELAYED = "select pgq.insert_event_at('q', %s, 't', %s)"
 ONCE = "select ev_id, is_new from pgq.insert_event_once('q', %s, '1 day', 't', %s, {} => {})"
 EVENTS = "select ev_id, ev_txid, ev_data, ev_extra1 from pgq.get_batch_events(%s) order by 1"
+RETRIES_DUE = """
+    update pgq.retry_queue set ev_retry_after = now() from pgq.queue
+     where ev_queue = queue_id and queue_name = 'q'"""
 RETRY = "select pgq.event_retry(%s, array[%s::bigint], array[%s::bigint], array[%s::interval])"
 DEAD = "select pgq.event_dead(%s, array[%s::bigint], array[%s::bigint], array['why'::text])"
 PARK = """
@@ -48,7 +53,7 @@ PARK = """
 CANCEL = "select ev_id, consumer_name, state from pgq.cancel_event('q', array[%s::bigint])"
 SKIP = "select pgq.skip_event('q', %s, array[%s::bigint])::text"
 ADD_CRON = "select pgq.add_cron('e', 'q', 't', 'cron', '* * * * *')"
-PLAN_CRON = "update pgq.cron set cron_next = %s"
+PLAN_CRON = "update pgq.cron set cron_next = %s where cron_name = 'e'"
 FIRE = """
     select pgq.fire_cron('e', (select version from pgq.get_cron_info('e')), %s, %s, %s)"""
 HANDLED = (
@@ -99,7 +104,7 @@ class Told:
         self._tick()
         for consumer in EVERYBODY:
             handle(self.main, consumer, retries={"early": "1 hour"} if consumer == "asleep" else {})
-        self.first = self.main.one("select max(tick_id) from pgq.tick")
+        self.first = self.main.one("select max(tick_id) from pgq.get_tick_info('q')")
         for name in HANDLED:
             self.insert(name, key="k" if name.startswith("parked") else "a")
         self._tick()
@@ -234,7 +239,7 @@ def take_all(session: Session, consumer: str) -> list[str]:
 def go_on(session: Session, ids: dict[str, int]) -> None:
     """Let an hour pass: everything that waits is due, the cron entry too, and repeated inserts."""
     assert session.one("select pgq.reattach_consumer('q', 'asleep')") == 1
-    session.run("update pgq.retry_queue set ev_retry_after = now()")
+    session.run(RETRIES_DUE)
     session.tick()
     assert move(session) == 2
     while session.one("select pgq.maint_retry_events()"):

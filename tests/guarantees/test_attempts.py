@@ -16,7 +16,7 @@ HOLD = "update pgq.position set pos_holder = 'host:1:a', pos_part = 30, pos_trie
 ATTEMPT = "select pos_holder, pos_part, pos_tries from pgq.current_position where sub_queue = 1"
 HELD, PROGRESSED = ("host:1:a", 30, 2), ("host:1:a", 30, None)
 NEW = (None, None, None)
-POSITIONS = "select count(*) from pgq.position where pos_sub < 1000000"
+POSITIONS = "select count(*) from pgq.position where pos_sub > 0"
 
 
 def begin_run(db: Database, holder: str) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -120,11 +120,12 @@ class Running(Job):
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run the job's mutants in place of the tests."""
         items = {item.nodeid: item for item in session.items}
-        relevance, kills = Relevance(session.items), Counter[str]()
+        relevance, killed = Relevance(session.items), defaultdict[str, Counter[str]](Counter)
         for mutant in self.job["mutants"]:
             if time.time() > self.job["until"]:
                 break
             self.write(key=mutant["key"], killer="died")  # the answer if no other line follows
+            kills = killed[mutant["file"]]
             tests = [each for each in self.job["tests"][mutant["file"]] if each[0] in items]
             killer = self._killer(mutant, relevance.order(tests, mutant, kills), items)
             kills[killer] += 1
@@ -202,9 +203,10 @@ class Relevance:
         self.count = Counter(word for words in self.tests.values() for word in words)
 
     def order(self, tests: list[Any], mutant: dict[str, Any], kills: Counter[str]) -> list[Any]:
-        """Return the tests: first those that have killed most, then by their words."""
+        """Return the tests: first those that killed most in this file, then by their words."""
         text = f"{mutant['file']} {mutant['name']} {_what_follows(mutant)}"
-        for function in re.findall(r"pgq\.(\w+)\(", text):  # what it raises is looked for
+        functions = {Path(mutant["file"]).stem, *re.findall(r"pgq\.(\w+)\(", text)}
+        for function in functions:  # what it raises is looked for
             for file in (ROOT / "schema" / "functions").rglob(f"{function}.sql"):
                 text += " ".join(re.findall(r"\bPQ\d+", file.read_text()))
         if re.search(r"\block|^for ", text):
@@ -214,8 +216,7 @@ class Relevance:
         def weight(test: str) -> float:
             return sum(1 / self.count[word] for word in words & self.tests[test])
 
-        killers = {test for test, _ in kills.most_common(5)}
-        return sorted(tests, key=lambda each: (each[0] not in killers, -weight(each[0])))
+        return sorted(tests, key=lambda each: (-kills[each[0]], -weight(each[0])))
 
 
 def _what_follows(mutant: dict[str, Any]) -> str:

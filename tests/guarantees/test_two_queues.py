@@ -1,0 +1,93 @@
+"""Two queues in one database, with the same consumers, ids and ticks: neither changes the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from tests.guarantees.everything import DUE, EVERYBODY, HOLDER, Told, go_on, take_all
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database, Session
+
+SWAP = """
+    update pgq.queue set queue_name = case queue_name when 'q' then 'other' else 'q' end;
+    update pgq.cron set cron_name = case cron_name when 'e' then 'other' else 'e' end;
+    select pgq.build_insert_path(null);
+"""
+NOT_DUE = "update pgq.delayed_event set ev_deliver_at = now() + interval '1 day'"
+KEYS = {
+    "queue": "queue_id",
+    **dict.fromkeys(("retry_queue", "delayed_event", "dead_event", "parked"), "ev_queue"),
+    "dedup_key": "dedup_queue",
+    "stage": "stage_queue",
+    "ledger": "ledger_queue",
+    "cron": "cron_queue",
+    "checked": "checked_queue",
+    "tick": "tick_queue",
+    "registration": "sub_queue",
+}
+OF_SUBSCRIPTIONS = {"position": "pos_sub", "skipped_event": "skip_sub", "replay": "replay_sub"}
+TICK = "(select min(tick_id) from pgq.get_tick_info('q'))"
+CALLS = (
+    "begin_replay('q', 'plain', 'all', '-infinity', 'infinity')",
+    f"register_consumer_at('q', 'plain', {TICK})",
+    "seek_consumer('q', 'plain', null, false, '-infinity')",
+    f"pin_range('q', 'plain', {TICK}, {TICK} + 1)",
+    f"begin_run('q', 'plain', '{HOLDER}')",
+    f"end_run('q', 'plain', '{HOLDER}')",
+    "set_consumer_filter('q', 'plain', '{\"types\": [\"t\"]}')",
+    "delete_dead_events('q', 'shared', '{}')",
+    "revive_dead_events('q', 'parking')",
+    "register_consumer('q', 'new')",
+    "set_queue_config('q', 'retention', '1 day')",
+    "pause_cron('e')",
+    "resume_cron('e')",
+    "remove_cron('e')",
+    "force_tick('q')",
+    "ticker('q')",
+    "repair_queue('q')",
+    "build_insert_path(null)",
+    *(f"unregister_consumer('q', '{consumer}')" for consumer in EVERYBODY),
+    "drop_queue('q', true)",
+)
+
+
+def test_two_queues_in_the_same_state_know_nothing_of_each_other(db: Database) -> None:
+    main = db.main
+    first = Told(db)
+    main.run(NOT_DUE)
+    main.run(SWAP)
+    (queue,) = main.all("select queue_id from pgq.queue")[0]
+    before = _rows(main, queue)
+    owner = db.open()
+    owner.begin()
+    _rows(owner, queue, " for update")
+    main.run("set lock_timeout = '10s'")
+    second = Told(db)
+    assert _rows(main, queue) == before
+    _expect_the_rest(main, second)
+    for call in CALLS:
+        main.all(f"select pgq.{call}")
+        assert _rows(main, queue) == before, call
+    owner.rollback()
+    main.run(SWAP)
+    main.run(DUE)
+    _expect_the_rest(main, first)
+
+
+def _rows(session: Session, queue: int, lock: str = "") -> dict[str, list[Any]]:
+    """Return all rows of a queue, locked if that is asked for."""
+    subs = "(select sub_id from pgq.registration where sub_queue = %s)"
+    tables = {name: f"where {key} = %s{lock}" for name, key in KEYS.items()}
+    tables |= {name: f"where {key} in {subs}{lock}" for name, key in OF_SUBSCRIPTIONS.items()}
+    queries = {name: f"select t from pgq.{name} t {which}" for name, which in tables.items()}
+    found = {name: sorted(session.all(query, queue)) for name, query in queries.items()}
+    return found | {"events": sorted(session.all(f"select t from pgq.event_{queue} t{lock}"))}
+
+
+def _expect_the_rest(session: Session, told: Told) -> None:
+    go_on(session, told.ids)
+    for consumer in EVERYBODY:
+        expected = told.to_come(consumer) - Counter(["since"])
+        assert Counter(take_all(session, consumer)) == expected, consumer
