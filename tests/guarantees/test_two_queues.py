@@ -28,6 +28,10 @@ KEYS = {
     "registration": "sub_queue",
 }
 OF_SUBSCRIPTIONS = {"position": "pos_sub", "skipped_event": "skip_sub", "replay": "replay_sub"}
+OPEN = "select * from pgq.next_batch_custom('q', 'c', null, null, null)"
+TICKS = """
+    select tick_time, tick_event_seq from pgq.tick
+     where tick_queue = 1 and tick_id = any (%s) order by tick_id desc"""
 TICK = "(select min(tick_id) from pgq.get_tick_info('q'))"
 CALLS = (
     "begin_replay('q', 'plain', 'all', '-infinity', 'infinity')",
@@ -74,6 +78,23 @@ def test_two_queues_in_the_same_state_know_nothing_of_each_other(db: Database) -
     main.run(SWAP)
     main.run(DUE)
     _expect_the_rest(main, first)
+
+
+def test_row_of_a_batch_is_that_of_its_ticks(db: Database) -> None:
+    """Of a new batch, of one that is open, and with a filter."""
+    db.queue()
+    db.main.tick_after("a", "b", "c")
+    for config in (None, '{"types": ["t"]}'):
+        db.main.one("select pgq.set_consumer_filter('q', 'c', %s)", config)
+        opened = db.main.all(OPEN)
+        assert opened == db.main.all(OPEN)
+        ((batch, last, first, *_),) = opened
+        (cur, prev) = db.main.all(TICKS, [first, last])
+        assert opened == [(batch, last, first, cur[0], prev[0], cur[1], prev[1])]
+        assert db.main.all("select pgq.batch_event_tables(%s)", batch) == [
+            (f"pgq.event_1_{number}",) for number in range(3)
+        ]
+        assert db.main.finish(batch) == 1
 
 
 def _rows(session: Session, queue: int, lock: str = "") -> dict[str, list[Any]]:

@@ -138,7 +138,10 @@ def test_cursor_returns_the_first_rows_and_fetch_the_rest(queue, sql, rows, conn
     with connection.transaction():
         assert rows("select ev_id from pgq.get_batch_cursor(%s, 'cur', 0)", opened) == []
         assert len(rows("fetch all from cur")) == 5
-        assert rows("select ev_id from pgq.get_batch_cursor(null, 'other', 1)") == []
+        for nothing in ("null, 'cur', 1", f"{opened}, null, 1", f"{opened}, 'cur', null"):
+            assert rows(f"select ev_id from pgq.get_batch_cursor({nothing})") == []
+    with connection.transaction():
+        assert rows("select ev_id from pgq.get_batch_cursor(%s, 'cur', -1)", opened) == []
     with connection.transaction():
         found = rows("select ev_id from pgq.get_batch_cursor(%s, 'cur', 9, 'ev_id > 3')", opened)
         assert found == [(4,), (5,)]
@@ -215,6 +218,7 @@ def test_event_retry_raw_delays_an_event_for_one_consumer(queue, sql, rows, batc
     )
     assert sql(raw, "c") == 1
     assert state(sql, raw, "stranger") == "PQ002"
+    assert state(sql, raw.replace("now()", "null"), "c") == "PQ009"
     sql("select pgq.maint_retry_events()")
     found = rows("select ev_id, ev_retry, ev_data from pgq.get_batch_events(%s)", batch())
     assert found == [(1, 4, "d")]
