@@ -49,10 +49,6 @@ declare
     v_txid bigint;
 begin
     execute format('select ev_txid from (%s) e where ev_id = %L', v_sql, x_event_id) into v_txid;
-    if v_txid is null then
-        raise exception 'event not found' using errcode = 'PQ004',
-            detail = format('event %s, batch %s', x_event_id, x_batch_id);
-    end if;
     return pgq.event_retry(
         x_batch_id, array[x_event_id], array[v_txid], array[x_retry_time - now()]);
 end $$;
