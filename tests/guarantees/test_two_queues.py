@@ -16,18 +16,11 @@ SWAP = """
     select pgq.build_insert_path(null);
 """
 NOT_DUE = "update pgq.delayed_event set ev_deliver_at = now() + interval '1 day'"
-KEYS = {
-    "queue": "queue_id",
-    **dict.fromkeys(("retry_queue", "delayed_event", "dead_event", "parked"), "ev_queue"),
-    "dedup_key": "dedup_queue",
-    "stage": "stage_queue",
-    "ledger": "ledger_queue",
-    "cron": "cron_queue",
-    "checked": "checked_queue",
-    "tick": "tick_queue",
-    "registration": "sub_queue",
-}
-OF_SUBSCRIPTIONS = {"position": "pos_sub", "skipped_event": "skip_sub", "replay": "replay_sub"}
+# The tables whose rows belong to queues, or to subscriptions, by these columns.
+TABLES = """
+    select relname, attname from pg_attribute join pg_class on pg_class.oid = attrelid
+     where relnamespace = 'pgq'::regnamespace and relkind = 'r' and atttypid = 'int'::regtype
+       and attname ~ '^(queue_id|[a-z]+_queue|(pos|skip|replay)_sub)$'"""
 OPEN = "select * from pgq.next_batch_custom('q', 'c', null, null, null)"
 TICKS = """
     select tick_time, tick_event_seq from pgq.tick
@@ -99,12 +92,12 @@ def test_row_of_a_batch_is_that_of_its_ticks(db: Database) -> None:
 
 def _rows(session: Session, queue: int, lock: str = "") -> dict[str, list[Any]]:
     """Return all rows of a queue, locked if that is asked for."""
-    subs = "(select sub_id from pgq.registration where sub_queue = %s)"
-    tables = {name: f"where {key} = %s{lock}" for name, key in KEYS.items()}
-    tables |= {name: f"where {key} in {subs}{lock}" for name, key in OF_SUBSCRIPTIONS.items()}
-    queries = {name: f"select t from pgq.{name} t {which}" for name, which in tables.items()}
-    found = {name: sorted(session.all(query, queue)) for name, query in queries.items()}
-    return found | {"events": sorted(session.all(f"select t from pgq.event_{queue} t{lock}"))}
+    subs = "select sub_id from pgq.registration where sub_queue = %s"
+    found = {"events": session.all(f"select t from pgq.event_{queue} t{lock}")}
+    for name, key in session.all(TABLES):
+        which = f"in ({subs})" if key.endswith("_sub") else "= %s"
+        found[name] = session.all(f"select t from pgq.{name} t where {key} {which}{lock}", queue)
+    return {name: sorted(rows) for name, rows in found.items()}
 
 
 def _expect_the_rest(session: Session, told: Told) -> None:

@@ -227,3 +227,33 @@ def test_consumer_info_counts_pending_events(queue, sql, rows):
 def test_version_is_that_of_the_contract(sql):
     assert sql("select pgq.version()") == "3.5"
     assert sql("select pgq.upgrade_schema()") == 0
+
+
+def test_each_event_is_due_once_and_moved_by_its_queue_only(queue, sql, connection):
+    """The poll did not see transaction 500, nor those from 1000 on; a clock may be stepped back."""
+    sql("select pgq.create_queue('other')")
+    times = "'{-600.000001,-600,0,0.000001,1800}'::float[]"
+    tables = {"retry_queue": "ev_retry_after", "delayed_event": "ev_deliver_at"}
+    for table, at, poll in ((*each, poll) for each in tables.items() for poll in (-600, 3600)):
+        with connection.transaction(force_rollback=True):
+            sql(
+                f"insert into pgq.{table} ({at}, ev_queue, ev_id, ev_time, ev_txid, ev_owner)"
+                " select now() + s * interval '1 s', queue_id, 10 * n + x % 7, now(), x,"
+                f" queue_id from pgq.queue, unnest({times}) with ordinality t (s, n),"
+                " unnest('{1,500,999,1000}'::int[]) x"
+            )
+            since = f"now() + '{poll} s'::interval"
+            late = "ev_txid >= 1000 or ev_txid = 500"
+            ids = "select array_agg(ev_id order by ev_id) from pgq."
+            due = f"{ids}{table} where ev_queue = 1 and {at} <= now() and "
+            expected = sql(f"{due} ({at} >= {since} or {late})")
+            if table == "retry_queue":
+                found = sql(f"{ids}due_retries({since}, 1000, '{{500}}') where ev_queue = 1")
+                assert found == expected
+            else:
+                found = sql(f"{ids}late_delayed(1000, '{{500}}') where ev_queue = 1")
+                assert found == sql(f"{due} ({late})")
+            move = f"select pgq.move_due(q, %s, {since}, 1000, '{{500}}', 100) from pgq.queue q"
+            assert sql(f"{move} where queue_id = 1", table) == len(expected)
+            assert sql(f"{ids}event_1") == expected
+            assert sql(f"select count(*) from pgq.{table}") == 40 - len(expected)

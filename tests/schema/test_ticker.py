@@ -51,13 +51,14 @@ def test_max_count_events_are_ticked_at_once(ticked, sql):
     assert sql("select pgq.ticker('q')") == 3
 
 
-@pytest.mark.parametrize(
-    ("lag", "gap", "ticks"),
-    [(1, 0.1, False), (2, 0.1, True), (5, 3, False), (7, 3, True), (59, 40, False), (61, 40, True)],
-)
-def test_idle_gaps_double_up_to_the_idle_period(ticked, sql, lag, gap, ticks):
-    age(sql, lag, lag + gap)
-    assert (sql("select pgq.ticker('q')") is not None) == ticks
+def test_tick_is_wanted_at_each_limit(sql):
+    """A limit is of 10 events or 4 s; idle gaps double from 2 s up to 60 s."""
+    wanted = "select pgq.tick_wanted(%s, %s, %s, 10, '4 s', '60 s')"
+    ticked = [(0, "-1 us", "1 s"), (0, "0", None), (None, "0", None), (10, "0", "1 s")]
+    ticked += [(-1, "0", "1 s"), (1, "4 s", "1 s"), (0, "2 s", "1 s"), (0, "60 s", "50 s")]
+    idle = [(0, "0", "1 s"), (5, "0", None), (9, "3.9 s", "1 s"), (0, "1.9 s", "0.1 s")]
+    idle += [(0, "3 s", "2 s"), (0, "59 s", "50 s")]
+    assert [sql(wanted, *each) for each in ticked + idle] == [True] * 8 + [False] * 6
 
 
 def test_queue_with_one_tick_is_ticked_at_once(queue, sql):
