@@ -33,6 +33,5 @@ exception when others then
         select name from pgq.queue
          cross join unnest(case when i_first = i_last then array[queue_name]
                                 else pgq.find_due(queue_id, queue_id) end) name
-         where queue_id between i_first and i_last
-           and not queue_external_ticker and not queue_ticker_paused);
+         where queue_id between i_first and i_last);
 end $$;
