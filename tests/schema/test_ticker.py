@@ -75,10 +75,17 @@ def test_ticker_that_has_nothing_to_do_takes_no_xid(ticked, sql, connection):
 
 
 def test_due_names_the_queues_that_ticker_would_tick(queue, sql, rows):
-    sql("select pgq.create_queue('other')")
-    assert rows("select * from pgq.ticker_due() order by 1") == [("other",), ("q",)]
+    """Also beside one whose look fails, which is due itself."""
+    for name in ("other", "paused", "external"):
+        sql("select pgq.create_queue(%s)", name)
+    sql("select pgq.set_queue_config('paused', 'ticker_paused', 'true')")
+    sql("select pgq.set_queue_config('external', 'external_ticker', 'true')")
+    due = "select * from pgq.ticker_due() order by 1"
+    assert rows(due) == [("other",), ("q",)]
     sql("select pgq.ticker('other')")
-    assert rows("select * from pgq.ticker_due()") == [("q",)]
+    assert rows(due) == [("q",)]
+    sql("update pgq.tick set tick_event_seq = -1::bigint << 63 where tick_queue = 1")
+    assert rows(due) == [("q",)]
 
 
 def test_ticker_refuses_unknown_paused_and_external_queues(queue, sql, rows):
@@ -117,6 +124,7 @@ def test_ticker_counts_the_queues_and_goes_on_past_a_broken_one(queue, sql, conn
 
 def test_queue_without_its_sequence_does_not_hide_the_others(queue, sql, rows):
     sql("select pgq.create_queue('other')")
+    assert sql("select pgq.ticker('q')") == 2
     sql("alter sequence pgq.event_1_id_seq rename to gone")
     assert rows("select queue_name, event_seq from pgq.ticker_activity() order by 1") == [
         ("other", 0),
