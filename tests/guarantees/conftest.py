@@ -38,8 +38,8 @@ def _with_neighbour(server: Server, template: str) -> Iterator[str]:
         db.main.run(LOW_IDS)
         db.queue("next", consumers=("c", "d"))
         db.main.insert("the neighbour's", "next")
-        db.main.one("select pgq.force_tick('next')")
-        db.main.tick("next")
+        for _ in range(9):  # its last tick is beyond those of short tests
+            db.main.tick("next")
         db.main.next("d", "next")
         db.close()
         with queue_template(server, neighbour, "q", "c", **ROTATES) as name:

@@ -200,7 +200,7 @@ def test_ticks_that_a_restore_brings_behind_the_first_tick_are_noticed(db: Datab
     db.queue()
     db.main.tick_after("a")
     _last_tick(db, "1000000:1000000:")
-    late = "where tick_id = (select max(tick_id) from pgq.tick)"
+    late = "where tick_id = (select max(tick_id) from pgq.tick where tick_queue = 1)"
     db.main.run(f"create table late as select * from pgq.tick {late}")
     db.main.run(f"delete from pgq.tick {late}")
     db.main.run(RESTORED)

@@ -35,7 +35,7 @@ REACHED = """
     update pgq.tick
        set tick_snapshot = format('%1$s:%1$s:', txid_snapshot_xmax(txid_current_snapshot()))
             ::txid_snapshot
-     where tick_id = (select max(tick_id) from pgq.tick)
+     where tick_id = (select max(tick_id) from pgq.tick where tick_queue = 1)
 """
 ELSEWHERE = "update pgq.queue set queue_system_id = 1"
 SAME = "update pgq.queue set queue_system_id = queue_system_id"  # a restore writes it all the same
@@ -99,7 +99,7 @@ def test_queue_of_a_restored_dump_is_neither_read_nor_sought_until_repaired(
     _story(db)
     restore(db)
     first = db.main.one("select min(sub_last_tick) from pgq.subscription")
-    last = db.main.one("select max(tick_id) from pgq.tick")
+    last = db.main.one("select max(tick_id) from pgq.get_tick_info('q')")
     names = {"batch": db.main.next("behind"), "first": first, "last": last}
     for call in REFUSED.values():
         reader = db.open().connection
@@ -136,7 +136,7 @@ def test_backlog_whose_own_ticks_are_reached_is_not_read_before_the_last_one_is(
     db.main.run("""
         update pgq.tick set tick_snapshot = format('%1$s:%1$s:',
                1000000 + txid_snapshot_xmax(tick_snapshot))::txid_snapshot
-         where tick_id = (select max(tick_id) from pgq.tick)""")
+         where tick_id = (select max(tick_id) from pgq.tick where tick_queue = 1)""")
     db.main.run(SAME)
     batch = db.main.next("behind")
     with refused("PQ012"):

@@ -174,7 +174,7 @@ def test_leases_hold_their_events_against_rotation(db: Database) -> None:
     for _ in range(4):
         db.main.rotate()
     db.main.one("select pgq.maint_ticks('q')")
-    assert db.main.one(SLOWEST) < db.main.one("select max(tick_id) from pgq.tick")
+    assert db.main.one(SLOWEST) < db.main.one("select max(tick_id) from pgq.get_tick_info('q')")
     end(db, leased)
     assert data(receive(other)) == ["a"]
 
@@ -186,7 +186,7 @@ def test_leftover_holds_its_events_against_rotation(db: Database) -> None:
         db.main.rotate()
     db.main.one("select pgq.maint_ticks('q')")
     assert drain(db.main) == ["b"]
-    assert db.main.one(SLOWEST) == db.main.one("select max(tick_id) from pgq.tick")
+    assert db.main.one(SLOWEST) == db.main.one("select max(tick_id) from pgq.get_tick_info('q')")
 
 
 def test_leases_outlive_compaction_and_repair(db: Database) -> None:

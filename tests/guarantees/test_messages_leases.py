@@ -180,4 +180,4 @@ def test_receivers_go_on_with_the_parts_of_a_cut_range(db: Database) -> None:
     assert [worker.finish(batch), done(one, *leased)] == [1, 1]
     add(db, "i")
     assert drain(one) == ["i"]
-    assert db.main.one(SLOWEST) == db.main.one("select max(tick_id) from pgq.tick")
+    assert db.main.one(SLOWEST) == db.main.one("select max(tick_id) from pgq.get_tick_info('q')")

@@ -260,7 +260,7 @@ def test_what_makes_no_sense_is_refused(db: Database) -> None:
 
 def test_event_parked_already_under_another_key_leaves_no_key_without_a_head(db: Database) -> None:
     main = keyed(db, "a1")
-    start = main.one("select min(tick_id) from pgq.tick")
+    start = main.one("select min(tick_id) from pgq.get_tick_info('q')")
     batch = main.next()
     (event,) = main.events(batch)
     main.one(DEAD, batch, event.id, event.txid)

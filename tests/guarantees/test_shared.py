@@ -53,7 +53,9 @@ def test_range_keeps_its_ticks_whoever_has_it(db: Database) -> None:
     other.session.begin()
     taken = other.take()
     for _ in range(2):
-        assert db.main.one(SLOWEST) == db.main.one("select min(tick_id) from pgq.tick")
+        assert db.main.one(SLOWEST) == db.main.one(
+            "select min(tick_id) from pgq.get_tick_info('q')"
+        )
         other.session.run("commit")
     assert one.finish(batch) == 0
     assert db.main.one("select pgq.compact_ticks()")
@@ -76,7 +78,7 @@ def test_finished_worker_holds_no_tick(db: Database) -> None:
     one, other = workers(db, "abc")
     assert one.finish(one.take()) == 1
     assert other.drain() == ["b", "c"]
-    assert db.main.one(SLOWEST) == db.main.one("select max(tick_id) from pgq.tick")
+    assert db.main.one(SLOWEST) == db.main.one("select max(tick_id) from pgq.get_tick_info('q')")
 
 
 def test_retried_and_dead_events_belong_to_the_consumer(db: Database) -> None:
@@ -107,7 +109,7 @@ def test_retried_and_dead_events_belong_to_the_consumer(db: Database) -> None:
 def test_consumer_that_is_moved_takes_the_ranges_of_its_workers_away(db: Database) -> None:
     one, other = workers(db, "ab")
     batches = [one.lock().take(), other.lock().take()]
-    first = db.main.one("select min(tick_id) from pgq.tick")
+    first = db.main.one("select min(tick_id) from pgq.get_tick_info('q')")
     assert db.main.one("select pgq.register_consumer_at('q', 'c', %s)", first) == 0
     assert [one.finish(batch) for batch in batches] == [0, 0]
     assert one.drain() == ["a", "b"]

@@ -96,7 +96,7 @@ def test_event_and_its_retried_copy_are_one_message(db: Database) -> None:
     assert done(db.main, *leased) == 1
     assert db.main.one("select pgq.maint_retry_events()") == 1
     db.main.tick()
-    start = db.main.one("select min(tick_id) from pgq.tick")
+    start = db.main.one("select min(tick_id) from pgq.get_tick_info('q')")
     db.main.one("select pgq.register_consumer_at('q', 'c', %s)", start)
     leased = receive(db.main)
     assert [(each.data, each.attempt) for each in leased] == [("a", 2), ("b", 1)]

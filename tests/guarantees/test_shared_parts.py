@@ -227,7 +227,7 @@ def test_a_consumer_with_parts_left_keeps_its_mode_and_may_be_moved(db: Database
     one.session.one("select pg_advisory_unlock_all()")
     with pytest.raises(psycopg.Error, match="parts of a range are left"):
         db.main.one("select pgq.set_consumer_mode('q', 'c', 'plain')")
-    first = db.main.one("select min(tick_id) from pgq.tick")
+    first = db.main.one("select min(tick_id) from pgq.get_tick_info('q')")
     db.main.one("select pgq.register_consumer_at('q', 'c', %s)", first)
     assert rest(one) == DATA
     assert db.main.one("select pgq.set_consumer_mode('q', 'c', 'plain')") == 1
@@ -239,7 +239,7 @@ def test_an_event_and_its_retried_copy_are_in_one_part(db: Database) -> None:
     for event in one.session.events(batch)[:30]:
         one.session.one("select pgq.event_retry(%s, %s, 0)", batch, event.id)
     assert db.main.one("select pgq.maint_retry_events()") == 30
-    first = db.main.one("select min(tick_id) from pgq.tick")
+    first = db.main.one("select min(tick_id) from pgq.get_tick_info('q')")
     db.main.one("select pgq.register_consumer_at('q', 'c', %s)", first)
     db.main.tick()
     whole = "select batch_id from pgq.take_part('q', 'c', '1', i_min_count => 41, i_wanted => 4)"
