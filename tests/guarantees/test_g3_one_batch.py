@@ -257,7 +257,7 @@ def test_batch_that_was_finished_and_rotated_away_is_refused(
     assert db.main.finish(batch) == 1
     _rotate_until_empty(db)
     for (name, at_first), reader in readers.items():
-        with subtests.test((name, at_first)), refused("40001"):
+        with subtests.test(name, at_first=at_first), refused("40001"):
             reader.connection.execute(READS[name].encode(), args)
 
 
