@@ -21,6 +21,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;  -- see lock_numb
 \ir tables/queue.sql
 \ir tables/consumer.sql
 \ir tables/event.sql
+\ir tables/inflight.sql
 \ir tables/stage.sql
 \ir tables/record.sql
 insert into pgq.installation select where not exists (select from pgq.installation);
@@ -120,6 +121,8 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/stalled/keeps_table.sql
 \ir functions/maint/maint_stalled.sql
 \ir functions/internal/maint/dump_is_running.sql
+\ir functions/internal/inflight/copy_inflight.sql
+\ir functions/internal/inflight/drop_copies.sql
 \ir functions/internal/maint/lock_truncation_mark.sql
 \ir functions/internal/maint/count_truncation.sql
 \ir functions/maint/maint_rotate_tables_step1.sql
@@ -248,8 +251,44 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/messages/open_next_range.sql
 \ir functions/internal/messages/read_open_events.sql
 \ir functions/internal/messages/lease_events.sql
-\ir functions/share/receive.sql
+\ir functions/share/lease_batch.sql
 \ir functions/share/finish_events.sql
+
+-- Shared consumers: events in flight
+\ir functions/internal/inflight/find_inflight.sql
+\ir functions/internal/inflight/check_claim.sql
+\ir functions/internal/inflight/new_token.sql
+\ir functions/internal/inflight/claim_run.sql
+\ir functions/internal/inflight/claim_runs.sql
+\ir functions/internal/inflight/read_copies.sql
+\ir functions/internal/inflight/add_runs.sql
+\ir functions/internal/inflight/promote.sql
+\ir functions/internal/inflight/end_runs.sql
+\ir functions/internal/inflight/add_pieces.sql
+\ir functions/internal/inflight/take_piece.sql
+\ir functions/internal/inflight/read_new.sql
+\ir functions/internal/inflight/next_front.sql
+\ir functions/internal/inflight/move_front.sql
+\ir functions/internal/inflight/refill.sql
+\ir functions/internal/inflight/find_claimed.sql
+\ir functions/internal/inflight/bury_events.sql
+\ir functions/internal/inflight/split_runs.sql
+\ir functions/internal/inflight/return_runs.sql
+\ir functions/internal/inflight/holder_is_gone.sql
+\ir functions/internal/inflight/sweep_keys.sql
+\ir functions/internal/inflight/follow_front.sql
+\ir functions/internal/inflight/sweep_runs.sql
+\ir functions/internal/inflight/claim_events.sql
+\ir functions/inflight/register_shared_consumer.sql
+\ir functions/inflight/receive.sql
+\ir functions/inflight/done.sql
+\ir functions/inflight/done_receive.sql
+\ir functions/inflight/retry.sql
+\ir functions/inflight/release.sql
+\ir functions/inflight/dead.sql
+\ir functions/inflight/extend.sql
+\ir functions/inflight/hold.sql
+\ir functions/inflight/renew.sql
 
 -- PGQ's names for them, in the schema pgq_coop
 \ir functions/coop/register_subconsumer.sql

@@ -24,7 +24,7 @@ MAX_LEASE = timedelta(days=1)  # a receiver that died keeps its messages for so 
 _RECEIVE: LiteralString = """
     select batch_id, attempt, ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data, ev_extra1,
            ev_extra2, ev_extra3, ev_extra4
-      from pgq.receive(%s::text, %s::text, %s::integer, %s::interval)"""
+      from pgq.lease_batch(%s::text, %s::text, %s::integer, %s::interval)"""
 
 
 def receive(

@@ -25,7 +25,9 @@ begin
             finish_part check_position begin_run widen_run end_run tick_event_sql get_tick_stages
             get_tick_events pin_range advance_subscription register_subconsumer
             unregister_subconsumer
-            set_consumer_mode set_consumer_filter take_part touch_batch receive finish_events
+            set_consumer_mode set_consumer_filter take_part touch_batch lease_batch
+            finish_events register_shared_consumer receive done done_receive retry release dead
+            extend hold renew
             event_park next_parked take_parked get_parked_keys get_parked retry_parked
             delete_parked set_lanes register_lanes take_lane take_parked_lane skip_event
             seek_consumer get_delayed_events set_stall_policy reattach_consumer'),
@@ -65,11 +67,14 @@ begin
         ('installation checked tick tick_recent consumer registration position',
             '{public select}'::text[]),
         ('current_position subscription', '{public select}'),
+        ('front inflight piece last_run holder', '{public select}'),
+        ('inflight_copy', '{pgq_reader select}'),
         ('event_template retry_queue parked skipped_event delayed_event', '{pgq_reader select}'),
         ('dead_event dedup_key ledger stage cron replay', '{pgq_admin select}'),
         ('change history history_0 history_1 history_2', '{pgq_admin select}'),
         ('batch_id_seq queue_queue_id_seq consumer_co_id_seq registration_sub_id_seq', '{}'),
         ('change_change_id_seq', '{}'),
+        ('run_no_seq holder_holder_id_seq', '{}'),
         ('queue', array['public select'] || array(
             select 'pgq_admin update queue_' || unnest(array[
                 'rotation_period', 'external_ticker', 'disable_insert', 'per_tx_limit',

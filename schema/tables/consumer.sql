@@ -20,6 +20,7 @@ comment on table pgq.consumer is 'Names of consumers; one consumer may subscribe
 -- sub_mode: plain (next_batch), shared (take_part), or lanes (take_lane); null until the first run,
 -- and for subconsumers. A lane, mode lane, is a part of the consumer's events with a position of
 -- its own: the consumer has none then. sub_stop_tick: where a lane ends that set_lanes replaces.
+-- inflight: many share it, see pgq.inflight; sub_key: what orders its events; null: nothing.
 -- sub_filter: which events the subscription takes, see check_filter; null: all. That of a shared
 -- consumer holds for its workers. That of a lane has the condition lane too: see lane_sql.
 -- sub_dropped, sub_dropped_above: retried copies that it does not take: see seek_consumer.
@@ -30,7 +31,8 @@ create table pgq.registration (
     sub_queue int not null references pgq.queue,
     sub_consumer int not null references pgq.consumer,
     sub_parent int references pgq.registration,
-    sub_mode text check (sub_mode in ('plain', 'shared', 'lanes', 'lane')),
+    sub_mode text check (sub_mode in ('plain', 'shared', 'lanes', 'lane', 'inflight')),
+    sub_key text check (sub_key in ('type', 'extra1', 'extra2', 'extra3', 'extra4')),
     sub_filter jsonb,
     sub_stop_tick bigint,
     sub_dropped txid_snapshot[],

@@ -13,7 +13,7 @@ from tests.guarantees.sessions import refused
 
 RECEIVE = """
     select batch_id, attempt, ev_id, ev_txid, ev_retry, ev_data
-      from pgq.receive(%s, 'r', %s, '1 hour')
+      from pgq.lease_batch(%s, 'r', %s, '1 hour')
 """
 END = "update pgq.position set pos_until = now() - interval '1 day' where pos_batch = %s"
 RANGES = """

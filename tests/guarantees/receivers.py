@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Session
 
-RECEIVE = "select batch_id, ev_id, ev_txid, ev_data, attempt from pgq.receive('q', 'c', %s, %s)"
+RECEIVE = "select batch_id, ev_id, ev_txid, ev_data, attempt from pgq.lease_batch('q', 'c', %s, %s)"
 DONE = "select pgq.finish_events(%s, %s::bigint[])"
 END = "update pgq.position set pos_until = now() - interval '1 hour' where pos_batch = %s"
 

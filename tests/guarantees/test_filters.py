@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 SET = "select pgq.set_consumer_filter('q', 'c', %s::jsonb)"
-RECEIVE = "select array_agg(ev_data) from pgq.receive('q', 'c', %s, '1 minute')"
+RECEIVE = "select array_agg(ev_data) from pgq.lease_batch('q', 'c', %s, '1 minute')"
 TICKS = "select prev_tick_id, cur_tick_id from pgq.next_batch_info('q', 'c')"
 LAST = "select max(tick_id) from pgq.get_tick_info('q')"
 MOVES = "select count(*) from pgq.position join pgq.registration on sub_id = pos_sub"

@@ -48,7 +48,7 @@ def shared(db: Database) -> None:
     """Run the consumer as a shared one."""
     workers = [Worker(db.open(), name, f"host:{name}:x") for name in "12"]
     assert len(workers[0].drain()) == 20
-    assert db.main.one("select ev_id from pgq.receive('q', 'c', 1, '1 minute')") is None
+    assert db.main.one("select ev_id from pgq.lease_batch('q', 'c', 1, '1 minute')") is None
 
 
 def nothing(db: Database) -> None:
@@ -129,7 +129,7 @@ def test_consumer_that_runs_gets_no_lanes(db: Database) -> None:
 def test_leased_events_and_parts_keep_lanes_away(db: Database) -> None:
     db.queue()
     left_of(db, 1)
-    receive = "select ev_id from pgq.receive('q', 'c', 1, '1 minute')"
+    receive = "select ev_id from pgq.lease_batch('q', 'c', 1, '1 minute')"
     assert db.main.one(receive) is not None
     with refused("PQ021"):
         db.main.one(SET, 4, "extra1")

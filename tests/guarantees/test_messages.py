@@ -14,7 +14,7 @@ from tests.support.gates import wait_until_blocked
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
-LATER = "select count(*) from pgq.receive('q', 'c', 2, '1 minute')"
+LATER = "select count(*) from pgq.lease_batch('q', 'c', 2, '1 minute')"
 
 
 def test_receivers_share_a_range_without_overlap(db: Database) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
 BEGIN = "select part_size from pgq.begin_run('q', 'c', %s)"
-RECEIVE = "select batch_id from pgq.receive('q', 'c', 2, '1 minute') limit 1"
+RECEIVE = "select batch_id from pgq.lease_batch('q', 'c', 2, '1 minute') limit 1"
 
 
 def info(db: Database, worker: str | None = None, queue: str | None = "q") -> dict[str, Any]:

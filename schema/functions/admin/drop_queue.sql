@@ -60,6 +60,7 @@ begin
             hint = 'drop these objects, or what in them depends on the queue, then repeat';
     end;
     delete from pgq.delayed_event where ev_queue = q.queue_id;
+    delete from pgq.inflight_copy where copy_queue = q.queue_id;
     delete from pgq.dedup_key where dedup_queue = q.queue_id;
     delete from pgq.skipped_event where skip_sub = -q.queue_id;
     delete from pgq.cron where cron_queue = q.queue_id;

@@ -71,6 +71,7 @@ begin
         if q.queue_switch_time + 2 * q.queue_rotates_after < now() then
             set local lock_timeout = '900ms';  -- less than deadlock_timeout
         end if;
+        perform pgq.copy_inflight(q.queue_id, v_next);
         execute format('lock table pgq.%I in access exclusive mode', v_table);
         set local lock_timeout = '50ms';
         v_has_rows := pg_relation_size(('pgq.' || v_table)::regclass) > 0;
@@ -96,6 +97,7 @@ begin
     if v_has_rows then
         perform pgq.count_truncation();
     end if;
+    perform pgq.copy_inflight(q.queue_id, v_next);
     execute format('truncate pgq.%I', v_table);
     update pgq.queue
        set queue_cur_table = v_next, queue_switch_time = now(),

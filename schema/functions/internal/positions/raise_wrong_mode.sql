@@ -16,6 +16,7 @@ begin
             when 'lane' then v_name || ' is a lane: its consumer takes its batches'
             else format('the consumer %s ', v_name) || case v_is
                 when 'shared' then 'is shared: its workers take its batches'
+                when 'inflight' then 'is shared: its events are received'
                 when 'lanes' then 'has lanes'
                 when 'without lanes' then 'has no lanes'
                 else 'is not shared' end end,
@@ -23,6 +24,8 @@ begin
             when 'subconsumer' then 'name the consumer; a worker calls take_part'
             when 'lane' then 'name the consumer; a run calls take_lane'
             when 'shared' then 'run it as shared, or, ' || v_change || '''plain'')'
+            when 'inflight' then format('select * from pgq.receive(%L, %L)', i_queue_name,
+                i_consumer_name)
             when 'lanes' then 'run it with lanes, or change it to one lane (set_lanes), run it '
                 'until that is done, stop it, and, ' || v_change || '''plain'')'
             when 'without lanes' then format('run it without, or, while nobody runs it: select '

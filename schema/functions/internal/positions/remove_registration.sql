@@ -11,6 +11,11 @@ begin
     delete from pgq.parked where ev_owner = r.sub_id;
     delete from pgq.skipped_event where skip_sub = r.sub_id;
     delete from pgq.replay where replay_sub = r.sub_id;
+    delete from pgq.front where front_sub = r.sub_id;
+    delete from pgq.piece where piece_sub = r.sub_id;
+    delete from pgq.inflight where run_sub = r.sub_id;
+    delete from pgq.last_run where last_sub = r.sub_id;
+    delete from pgq.holder where holder_sub = r.sub_id;
     delete from pgq.position where pos_sub = r.sub_id;
     delete from pgq.registration where sub_id = r.sub_id;
     delete from pgq.consumer

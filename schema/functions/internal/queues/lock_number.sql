@@ -16,5 +16,7 @@ returns int language sql immutable as $$
         when 'run' then 7366516  -- hashtext(token)
         when 'sequence' then 7366517  -- hashtext(name): see seq_setval
         when 'skips' then 7366518  -- queue_id: see hide_events
+        when 'refill' then 7366519  -- sub_id
+        when 'holder' then 7366520  -- holder_id
     end
 $$;

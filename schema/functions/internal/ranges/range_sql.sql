@@ -24,12 +24,14 @@
 -- Parameters: i_start, i_end: the snapshots of the two ticks. i_sub_id: the subscription whose
 --   retried events are included, and whose cancelled ones are not; null: none. i_stages: as in
 --   tick_event_sql. i_filter: which events are taken, as check_filter returns it; null: all.
+--   i_more: further columns, as SQL text. i_table: the number of a table, for its events only.
+--   i_where: one more condition, that names their places, as SQL text that begins with and.
 -- Returns: SQL text, in no order. It means the same whatever the search_path of the session is.
 -- Raises: PQ009 a stage was not released in this range; 42501 the event table has row-level
 --   security; PQ012 as raise_other_hash.
 create or replace function pgq.range_sql(
     i_queue_id int, i_start txid_snapshot, i_end txid_snapshot, i_sub_id int, i_stages bigint[],
-    i_filter jsonb)
+    i_filter jsonb, i_more text default '', i_table int default null, i_where text default '')
 returns text language plpgsql as $$
 declare
     v_first constant bigint := txid_snapshot_xmax(i_start);
@@ -43,18 +45,22 @@ declare
           from pgq.registration
          cross join unnest(sub_dropped, sub_dropped_above) d (dropped, above)
          where sub_id = i_sub_id and txid_snapshot_xmax(dropped) > txid_snapshot_xmin(i_start));
+    -- With i_where the rows come by their places: no index of transactions.
+    v_txid constant text := case when i_where = '' then 'ev_txid'
+        else '(ev_txid operator(pg_catalog.+) 0)' end;
     v_hidden bigint[] := '{}';
     v_released bigint[];
     v_released_by bigint[];
     v_columns constant text :=
-        ', ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4 from ';
-    v_rows text := format('pgq.%I', pgq.event_table(i_queue_id))
+        ', ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4' || i_more
+        || ' from ';
+    v_rows text := format('pgq.%I', pgq.event_table(i_queue_id, i_table))
         || ' where (ev_owner is null'
         || case when i_filter is null then ''
                else coalesce(' and ' || pgq.filter_sql(i_filter - 'lane'), '') end
         || coalesce(format(' or ev_owner operator(pg_catalog.=) %L', i_sub_id), '')
         || coalesce(v_dropped, '') || ')'
-        || coalesce(' and ' || pgq.lane_sql(i_filter -> 'lane'), '');
+        || coalesce(' and ' || pgq.lane_sql(i_filter -> 'lane'), '') || i_where;
     v_own text;
     v_hides boolean;
     v_staged boolean;
@@ -91,15 +97,15 @@ begin
         v_own := v_own || format(' and (ev_owner is not null or ev_txid operator(pg_catalog.<>) '
             'all (%L::pg_catalog.int8[]))', v_hidden);
     end if;
-    v_sql := v_own || format(' and ev_txid operator(pg_catalog.>=) %L '
-        'and ev_txid operator(pg_catalog.<) %L', v_first, v_end);
+    v_sql := v_own || format(' and %1$s operator(pg_catalog.>=) %2$L '
+        'and %1$s operator(pg_catalog.<) %3$L', v_txid, v_first, v_end);
     if exists (select from txid_snapshot_xip(i_end) x where x >= v_first) then
         v_sql := v_sql || format(' and pg_catalog.txid_visible_in_snapshot(ev_txid, '
             '%L::pg_catalog.txid_snapshot)', i_end);
     end if;
     if v_late <> '{}' then
-        v_sql := v_sql || ' union all ' || v_own || format(' and ev_txid operator(pg_catalog.=) '
-            'any (%L::pg_catalog.int8[])', v_late);
+        v_sql := v_sql || ' union all ' || v_own || format(' and %s operator(pg_catalog.=) '
+            'any (%L::pg_catalog.int8[])', v_txid, v_late);
     end if;
     if i_stages is not null and cardinality(i_stages) <> coalesce(cardinality(v_released), 0) then
         raise exception 'not all of these stages were released in this range'
@@ -111,8 +117,8 @@ begin
             || 'select ev_id, ev_time, released_by as ev_txid' || v_columns
             || format('unnest(%L::bigint[], %L::bigint[]) released (stage, released_by), ',
                 v_released, v_released_by)
-            || 'lateral (select * from ' || v_rows
-            || ' and ev_owner is null and ev_txid operator(pg_catalog.=) stage offset 0) e';
+            || 'lateral (select *' || i_more || ' from ' || v_rows
+            || format(' and ev_owner is null and %s operator(pg_catalog.=) stage offset 0) e', v_txid);
     end if;
     return v_sql;
 end $$;

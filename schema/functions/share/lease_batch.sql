@@ -24,7 +24,7 @@
 --   is plain, or a subconsumer; PQ021 the consumer has a batch open; PQ022 as lease_slot.
 -- Writes: row lock pgq.registration; update pgq.registration at the first call; insert
 --   pgq.position; as lease_slot, batch_event_sql.
-create or replace function pgq.receive(
+create or replace function pgq.lease_batch(
     i_queue_name text, i_consumer_name text, i_limit int, i_lease interval, out batch_id bigint,
     out attempt int, out ev_id bigint, out ev_time timestamptz, out ev_txid bigint,
     out ev_retry int, out ev_type text, out ev_data text, out ev_extra1 text, out ev_extra2 text,
@@ -76,4 +76,4 @@ begin
         perform pgq.move_position(d.sub_id, d.pos_no, null, null, null);
     end loop;
 end $$;
-comment on function pgq.receive is 'Leases events of a shared consumer to a receiver.';
+comment on function pgq.lease_batch is 'Leases events of a shared consumer to a receiver.';

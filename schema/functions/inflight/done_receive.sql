@@ -1,0 +1,27 @@
+-- Ends the events of one claim and makes the next, in one call: see done, receive. The transaction
+-- is durable, and has no other call.
+-- Parameters: i_token, i_ids: as in done; null: nothing to end.
+-- Returns: as receive.
+-- Raises: PQ025 the lease has ended: nothing is done; as receive.
+-- Writes: as done, receive.
+create or replace function pgq.done_receive(
+    i_queue_name text, i_consumer_name text, i_token bigint, i_ids bigint[] default null,
+    i_limit int default 1, i_lease interval default '30 seconds', i_holder int default null,
+    out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry int,
+    out ev_type text, out ev_data text, out ev_extra1 text, out ev_extra2 text,
+    out ev_extra3 text, out ev_extra4 text, out attempts int, out token bigint)
+returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
+rows 100 as $$
+declare
+    s constant pgq.registration := pgq.find_inflight(i_queue_name, i_consumer_name);
+begin
+    perform pgq.check_claim(i_limit, i_lease);
+    if pgq.end_runs(s.sub_id, i_token, i_ids) < coalesce(cardinality(i_ids), 1)
+            and i_token is not null then
+        raise exception 'the lease of claim % has ended', i_token using errcode = 'PQ025',
+            detail = format('consumer %s/%s', i_queue_name, i_consumer_name),
+            hint = 'others may handle the events: roll back, and receive';
+    end if;
+    return query select * from pgq.claim_events(s, i_limit, i_lease, i_holder, true);
+end $$;
+comment on function pgq.done_receive is 'Ends claimed events and claims the next.';

@@ -1,0 +1,71 @@
+-- Makes runs of events that are new for a shared consumer.
+--
+-- With an order, a run has one key, and waits (-2) if an earlier run of the key is there: its end
+-- promotes it. Handlers end runs in transactions that may take long. So the last run of the key is
+-- locked, if that is possible at once. Then its end comes after this transaction, and promotes.
+-- If a session that ends it has the lock, nobody may see the new run in time: it is fresh, and a
+-- claim looks whether the runs before it are left (run_behind). If it is gone, the new run is the
+-- key's first.
+-- Parameters: arrays, whose elements with the same index belong to one event, by ev_id. i_keys:
+--   null elements have no order. i_ord: less than that of later calls, by the number of events.
+--   i_size: the most events of a run.
+-- Returns: how many runs.
+-- Writes: insert pgq.inflight, pgq.last_run; update pgq.last_run; key share lock pgq.inflight.
+create or replace function pgq.add_runs(
+    s pgq.registration, i_ord bigint, i_size int, i_ids bigint[], i_places tid[],
+    i_tables int[], i_keys bigint[])
+returns int language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    v_count int;
+begin
+    if s.sub_key is null then
+        insert into pgq.inflight (
+            run_sub, run_token, run_no, run_ord, run_table, run_ids, run_places)
+        select s.sub_id, 0, nextval('pgq.run_no_seq'), i_ord + first, t, ids, places
+          from (select min(n) as first, t, array_agg(id order by n) as ids,
+                       array_agg(place order by n) as places
+                  from (select *, (row_number() over (partition by t order by n) - 1) / i_size as no
+                          from unnest(i_ids, i_places, i_tables) with ordinality e (
+                               id, place, t, n)) e
+                 group by t, no order by 1) run;
+        get diagnostics v_count = row_count;
+        return v_count;
+    end if;
+    with run as materialized (
+        select key, no, t, i_ord + min(n) as ord, array_agg(id order by n) as ids,
+               array_agg(place order by n) as places
+          from (select *, sum(case when same_table and (nth - 1) % i_size > 0 then 0 else 1 end)
+                          over w as no
+                  from (select *, row_number() over w as nth, t = lag(t) over w as same_table
+                          from unnest(i_ids, i_places, i_tables, i_keys) with ordinality e (
+                               id, place, t, key, n) window w as (partition by key order by n)) e
+                window w as (partition by key order by n)) e
+         group by key, no, t),
+    known as materialized (
+        select k.key, k.ord, l.place, l.last_ord, r.place is not null as is_there, h.is_held
+          from (select key, max(ord) as ord from run where key is not null group by key) k
+          left join lateral (
+                select ctid as place, last_ord from pgq.last_run
+                 where last_sub = s.sub_id and last_key = k.key
+                 order by last_ord desc limit 1) l on true
+          left join lateral (
+                select ctid as place from pgq.inflight
+                 where run_sub = s.sub_id and run_key = k.key and run_ord >= l.last_ord
+                 order by run_ord desc limit 1) r on true
+          left join lateral (
+                select true as is_held from pgq.inflight i
+                 where i.ctid = r.place for key share skip locked) h on true),
+    updated as (
+        update pgq.last_run set last_ord = k.ord from known k where last_run.ctid = k.place),
+    inserted as (
+        insert into pgq.last_run select s.sub_id, key, ord from known where place is null)
+    insert into pgq.inflight (
+        run_sub, run_token, run_no, run_key, run_ord, run_behind, run_table, run_ids, run_places)
+    select s.sub_id, case when r.key is not null and (r.no > 1 or k.is_held) then -2 else 0 end,
+           nextval('pgq.run_no_seq'), r.key, r.ord,
+           case when r.no = 1 and k.is_there and k.is_held is null then k.last_ord end, r.t, r.ids,
+           r.places
+      from (select * from run order by ord) r left join known k on k.key = r.key;
+    get diagnostics v_count = row_count;
+    return v_count;
+end $$;

@@ -1,0 +1,21 @@
+-- The registration of a consumer whose events are claimed.
+-- Raises: PQ002 not a subscriber; PQ020 it is not shared.
+create or replace function pgq.find_inflight(i_queue_name text, i_consumer_name text)
+returns pgq.registration language plpgsql as $$
+declare
+    r pgq.registration;
+begin
+    select s.* into r
+      from pgq.queue q
+      join pgq.consumer c on c.co_name = i_consumer_name
+      join pgq.registration s on s.sub_queue = q.queue_id and s.sub_consumer = c.co_id
+     where q.queue_name = i_queue_name;
+    if not found then
+        raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name
+            using errcode = 'PQ002', hint = format(
+                'select pgq.register_shared_consumer(%L, %L)', i_queue_name, i_consumer_name);
+    elsif r.sub_mode is distinct from 'inflight' then
+        perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, r.sub_mode);
+    end if;
+    return r;
+end $$;

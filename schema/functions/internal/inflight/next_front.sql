@@ -1,0 +1,28 @@
+-- Up to where the next refill looks: up to now; in a backlog, up to a tick that has about so many
+-- events more. The tick of a snapshot is one that it sees.
+-- Returns: the snapshot, with an event sequence and a tick of that time; is_tick: it is a tick's,
+--   and there is more behind it.
+create or replace function pgq.next_front(
+    s pgq.registration, f pgq.front, i_events int, out snapshot txid_snapshot, out seq bigint,
+    out tick bigint, out is_tick boolean)
+language plpgsql as $$
+declare
+    v_sequence constant regclass := 'pgq.' || pgq.event_table(s.sub_queue) || '_id_seq';
+begin
+    seq := coalesce(pg_sequence_last_value(v_sequence), 0);
+    if seq > f.front_seq + 2 * i_events then
+        select tick_snapshot, tick_id, tick_event_seq into snapshot, tick, seq
+          from pgq.tick
+         where tick_queue = s.sub_queue and tick_id > f.front_tick
+           and tick_event_seq >= f.front_seq + i_events
+           and txid_snapshot_xmax(tick_snapshot) > txid_snapshot_xmax(f.front_snapshot)
+         order by tick_id limit 1;
+    end if;
+    is_tick := snapshot is not null;
+    if not is_tick then
+        -- one statement: the snapshot sees the tick, and so all that the tick sees
+        select txid_current_snapshot(), tick_id into snapshot, tick
+          from pgq.tick where tick_queue = s.sub_queue order by tick_id desc limit 1;
+        seq := coalesce(pg_sequence_last_value(v_sequence), 0);
+    end if;
+end $$;

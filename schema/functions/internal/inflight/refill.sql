@@ -1,0 +1,104 @@
+-- Makes runs of what is new for a shared consumer, and moves its front. One transaction writes the
+-- front, the runs and the pieces. One session at a time refills: see pgq.lock_number.
+--
+-- A refill looks at everything up to now; it needs no tick. Of a large backlog it takes what the
+-- next fitting tick sees, and a range that is larger still is noted in pieces, whose events it reads
+-- little by little. That no id was taken since says nothing: a producer takes its id before it
+-- commits. A tick that was chosen by its sequence number may see nothing new, and its snapshot may
+-- be older than the front: then it goes on from there.
+-- Parameters: f: as the caller read it, before it found nothing to claim.
+-- Returns: whether looking again is worth while.
+-- Raises: PQ012 as check_queue; as range_sql.
+-- Writes: advisory lock; insert, delete pgq.front; as add_runs, add_pieces, take_piece.
+create or replace function pgq.refill(
+    s pgq.registration, f pgq.front, i_limit int, i_alone boolean)
+returns boolean language plpgsql as $$
+declare
+    c_end constant bigint := 9223372036854775807;
+    c_most constant int := least(greatest(512, 32 * i_limit), 32000);  -- events of a refill
+    c_key constant text := case when s.sub_key is null then 'null::bigint'
+        else format('hashtextextended(%I, 0)', 'ev_' || s.sub_key) end;
+    b record;  -- the next front
+    p record;
+    v_ids bigint[];
+    v_places tid[];
+    v_tables int[];
+    v_keys bigint[];
+    v_first bigint;
+    v_runs int := 0;
+    v_events int := 0;
+    v_large boolean;
+    v_more boolean := false;
+    v_moved boolean := false;
+begin
+    if not pg_try_advisory_xact_lock(pgq.lock_number('refill'), s.sub_id) then
+        if i_alone then
+            -- a session lock, given back at once: held to the end of the transaction, the locks of
+            -- those who waited would keep the next refill out
+            perform pg_advisory_lock_shared(pgq.lock_number('refill'), s.sub_id),
+                    pg_advisory_unlock_shared(pgq.lock_number('refill'), s.sub_id);
+        end if;
+        return i_alone;
+    end if;
+    select * into f from pgq.front where front_sub = s.sub_id order by front_no desc limit 1;
+    f.front_low := coalesce((
+        select run_no from pgq.inflight
+         where run_sub = s.sub_id and run_token = 0 and run_no >= f.front_low
+         order by run_no limit 1), c_end);
+    v_first := nextval('pgq.run_no_seq');
+    while v_events < c_most loop
+        select piece_front, piece_group into p from pgq.piece where piece_sub = s.sub_id
+         order by piece_front, piece_group limit 1;
+        v_more := found;
+        if v_more then
+            select * into v_ids, v_places, v_tables, v_keys
+              from pgq.take_piece(s, p.piece_front, p.piece_group, c_key);
+        else
+            exit when v_events > 0;
+            b := pgq.next_front(s, f, c_most);
+            v_ids := null;
+            v_large := b.seq - f.front_seq >= 4 * c_most;
+            if not v_large then
+                select * into v_ids, v_places, v_tables, v_keys
+                  from pgq.read_new(s, f.front_snapshot, b.snapshot, c_key, 4 * c_most);
+                v_large := coalesce(cardinality(v_ids) = 4 * c_most, false);
+            end if;
+            exit when not v_large and not b.is_tick and v_ids is null;
+            if v_large then
+                perform pgq.add_pieces(s, f.front_no, f.front_snapshot, b.snapshot);
+            end if;
+            f.front_snapshot := b.snapshot;
+            f.front_seq := b.seq;
+            f.front_tick := b.tick;
+            v_moved := true;
+            v_more := b.is_tick;
+            continue when v_large;
+        end if;
+        if v_ids is not null then
+            v_runs := v_runs + pgq.add_runs(s, (f.front_no + 1 << 24) + v_events,
+                least(i_limit, 32), v_ids, v_places, v_tables, v_keys);
+            v_events := v_events + cardinality(v_ids);
+        end if;
+    end loop;
+    if not v_moved and v_events = 0 then
+        -- nothing is new. The front moves now and then, so that neither the transactions to look at
+        -- nor the ticks to keep become many.
+        if b.tick - f.front_tick < 1000 and txid_snapshot_xmax(b.snapshot)
+                < txid_snapshot_xmax(f.front_snapshot) + 500
+                and f.front_swept > clock_timestamp() - interval '1 second' then
+            return false;
+        end if;
+        f.front_snapshot := b.snapshot;
+        f.front_seq := b.seq;
+        f.front_tick := b.tick;
+    end if;
+    if v_runs > 0 then
+        f.front_run := greatest(1, v_events / v_runs);
+    end if;
+    f.front_no := f.front_no + 1;
+    f.front_low := least(f.front_low, v_first);
+    f.front_half := case when v_more then v_first + v_runs / 2 else c_end end;
+    f.front_end := nextval('pgq.run_no_seq');
+    perform pgq.move_front(f);
+    return v_events > 0;
+end $$;

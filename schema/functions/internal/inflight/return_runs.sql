@@ -1,0 +1,46 @@
+-- Returns events of a claim, to be claimed again. With i_keep, they keep the order of their key: the
+-- events behind them in the same runs wait. Else they lose their key, and the next run goes on.
+-- Parameters: i_ids: null: all of the claim. i_delay: 0: at once. i_tried: their attempt counts.
+-- Returns: how many.
+-- Writes: update pgq.inflight; as split_runs, promote.
+create or replace function pgq.return_runs(
+    s pgq.registration, i_token bigint, i_ids bigint[], i_delay interval, i_keep boolean,
+    i_tried boolean)
+returns int language plpgsql as $$
+declare
+    v_keys bigint[];
+    v_ords bigint[];
+    v_count int;
+begin
+    if (i_token > 0) is not true then
+        return 0;
+    end if;
+    perform txid_current();  -- before a number: see pgq.front
+    perform pgq.split_runs(s.sub_id, i_token, i_ids);
+    with returned as (
+        update pgq.inflight i
+           set run_token = case when i_delay > '0' then -1 else -4 end,
+               run_no = nextval('pgq.run_no_seq'),
+               run_due = case when i_delay > '0' then clock_timestamp() + i_delay end,
+               run_key = case when i_keep then i.run_key end, run_holder = null, run_took = null,
+               run_crashes = 0, run_attempts = i.run_attempts - (not i_tried)::int
+          from pgq.inflight o
+         where o.ctid = i.ctid and i.run_sub = s.sub_id and i.run_token = i_token
+           and (i_ids is null or i.run_ids <@ i_ids)
+        returning cardinality(i.run_ids) as count, o.run_key, o.run_ord)
+    select coalesce(sum(count), 0), array_agg(run_key) filter (where run_key is not null),
+           array_agg(run_ord) filter (where run_key is not null)
+      into v_count, v_keys, v_ords from returned;
+    if v_keys is null then
+        return v_count;
+    elsif i_keep then
+        update pgq.inflight
+           set run_token = -2, run_no = nextval('pgq.run_no_seq'), run_due = null,
+               run_holder = null, run_took = null, run_attempts = run_attempts - 1
+          from unnest(v_keys, v_ords) r (key, ord)
+         where run_sub = s.sub_id and run_token = i_token and run_key = r.key and run_ord > r.ord;
+    else
+        perform pgq.promote(s.sub_id, v_keys, v_ords);
+    end if;
+    return v_count;
+end $$;

@@ -1,0 +1,94 @@
+-- Makes claimable what is due: runs whose delay is over, and those of claims that ended, because
+-- their lease is over or their process is dead. A claim calls this that found nothing, and about
+-- once a second one that did.
+--
+-- A process is dead when its session lock is free. That says nothing after a restart of the server,
+-- which frees all locks while handlers run, nor behind a pooler: then the lease counts.
+--
+-- Of the events of a claim that never ended, one may have killed the process. So they are suspects:
+-- a tenth of them at most are claimed together, and in the end each alone. What was alone when three
+-- processes died is dead. All that a process had in hand counts as one claim.
+--
+-- It also moves the consumer's position to the tick that the front sees.
+-- Returns: whether there is more to claim.
+-- Writes: advisory locks; update pgq.inflight; insert pgq.front, pgq.position, pgq.dead_event;
+--   delete pgq.holder, pgq.last_run; as end_runs.
+create or replace function pgq.sweep_runs(s pgq.registration, f pgq.front)
+returns boolean language plpgsql as $$
+declare
+    c_now constant timestamptz := clock_timestamp();
+    c_all constant boolean := f.front_looked < c_now - interval '5 seconds';
+    v_ended int[];  -- holders
+    v_in_hand int[];  -- their events
+    v_count int := 0;
+    r pgq.inflight;
+    v_took int;
+begin
+    if not exists (
+            select from pgq.inflight
+             where run_sub = s.sub_id and run_due <= c_now and run_due > f.front_due)
+            and not exists (
+            select from pgq.holder where holder_sub = s.sub_id and pgq.holder_is_gone(holder))
+            and f.front_swept > c_now - interval '1 second'
+            or not pg_try_advisory_xact_lock(pgq.lock_number('refill'), s.sub_id) then
+        return false;
+    end if;
+    select * into f from pgq.front where front_sub = s.sub_id order by front_no desc limit 1;
+    select array_agg(holder_id), array_agg(events) into v_ended, v_in_hand
+      from pgq.holder
+     cross join lateral (
+            select coalesce(sum(cardinality(run_ids)), 0)::int as events from pgq.inflight
+             where run_sub = s.sub_id and run_token > 0 and run_holder = holder_id) i
+     where holder_sub = s.sub_id and pgq.holder_is_gone(holder);
+    for r in
+        select * from pgq.inflight
+         where ctid = any (array(
+                select ctid from (
+                    select ctid from pgq.inflight
+                     where run_sub = s.sub_id and run_due <= c_now and run_due > f.front_due
+                     order by run_due limit 1000) due
+                union all
+                select ctid from pgq.inflight
+                 where v_ended is not null and run_sub = s.sub_id and run_token > 0
+                   and run_holder = any (v_ended)))
+           and (run_due <= c_now or run_token > 0 and run_holder = any (v_ended))
+         order by run_ord for update skip locked
+    loop
+        v_took := case when r.run_token > 0
+            then coalesce(v_in_hand[array_position(v_ended, r.run_holder)], r.run_took) end;
+        if v_took = 1 and r.run_crashes >= 2 then
+            perform pgq.bury_events(s, r.run_token, r.run_ids, 'its process died three times');
+        else
+            update pgq.inflight
+               set run_token = -4, run_no = nextval('pgq.run_no_seq'), run_due = null,
+                   run_holder = null, run_took = null, run_part = greatest(1, v_took / 10),
+                   run_crashes = case when v_took = 1 then run_crashes + 1 else 0 end
+             where run_sub = s.sub_id and run_token = r.run_token and run_no = r.run_no;
+        end if;
+        v_count := v_count + 1;
+    end loop;
+    delete from pgq.holder
+     where holder_id = any (v_ended) and not exists (
+            select from pgq.inflight
+             where run_sub = s.sub_id and run_token > 0 and run_holder = holder_id);
+    f.front_no := f.front_no + 1;
+    f.front_swept := c_now;
+    if c_all then
+        perform pgq.sweep_keys(s);
+        f.front_looked := c_now;
+        f.front_due := '-infinity';
+    elsif v_count < 1000 then
+        f.front_due := c_now - interval '3 seconds';  -- for transactions that commit late
+    end if;
+    if f.front_next_xid <= txid_snapshot_xmin(txid_current_snapshot()) then
+        f.front_back := least(f.front_next_back, (
+            select run_no from pgq.inflight
+             where run_sub = s.sub_id and run_token = -4 and run_no >= f.front_back
+             order by run_no limit 1));
+        f.front_next_back := coalesce(pg_sequence_last_value('pgq.run_no_seq'), 0);
+        f.front_next_xid := txid_current();
+    end if;
+    perform pgq.move_front(f);
+    perform pgq.follow_front(s, f);
+    return v_count > 0;
+end $$;
