@@ -17,6 +17,8 @@ CONSUMER = 7366514  # a subscription's id
 RUN = 7366516  # the hash of a run's token, of a shared consumer or one with lanes
 SEQUENCE = 7366517  # the hash of a sequence's name: see seq_setval
 SKIPS = 7366518  # a queue's id: cancelling events and registering consumers take turns
+REFILL = 7366519  # a subscription's id: one session at a time looks for its new events
+CLAIMING = 7366520  # a holder's id: the session of a process that claims events
 QUEUE = 7366515  # a queue's id; tickers hold it shared, drop_queue and repair_queue exclusively
 
 # Any session may take any lock, and invent its application name. may_tick and may_consume tell

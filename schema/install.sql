@@ -260,7 +260,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/inflight/new_token.sql
 \ir functions/internal/inflight/claim_run.sql
 \ir functions/internal/inflight/claim_runs.sql
-\ir functions/internal/inflight/read_copies.sql
+\ir functions/internal/inflight/read_events.sql
 \ir functions/internal/inflight/add_runs.sql
 \ir functions/internal/inflight/promote.sql
 \ir functions/internal/inflight/end_runs.sql

@@ -1,6 +1,7 @@
 do $$ begin if not exists (select from pgq.installation) then
 
--- Table: pgq.front. How far a shared consumer has looked: the newest row counts, as in pgq.position.
+-- Table: pgq.front. How far a shared consumer has looked: the newest row counts, as in
+-- pgq.position.
 --
 -- What front_snapshot sees is done, in pgq.inflight, or in a piece. So it does not wait for a tick.
 -- front_tick is a tick that it sees: without pieces, the consumer's position moves there.

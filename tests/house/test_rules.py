@@ -107,6 +107,9 @@ def test_no_test_sleeps() -> None:
         "tests/guarantees/storm_load.py",  # another one
         "tests/guarantees/swarm.py",  # as that one: handlers that take their time
         "tests/spark/harness_producer.py",  # as those
+        "tests/stress/__main__.py",  # the storm over shared consumers
+        "tests/stress/producers.py",
+        "tests/stress/workers.py",
     }
     tests = [name for name in files("tests/*.py") if name.as_posix() not in may]
     assert [str(name) for name in tests if _names(name, "sleep")] == []

@@ -140,7 +140,8 @@ def test_count_of_retries_stops_at_the_largest_number(queue, sql, batch, call):
 def test_event_with_the_largest_count_of_retries_is_received_and_dies(queue, sql, rows):
     sql("select pgq.insert_event_raw('q', null, null, null, 2147483647, 't', 'd', '', '', '', '')")
     sql("select pgq.tick_queue('q')")
-    receive = "select attempt, batch_id, ev_id, ev_txid from pgq.lease_batch('q', 'c', 1, '1 minute')"
+    columns = "attempt, batch_id, ev_id, ev_txid"
+    receive = f"select {columns} from pgq.lease_batch('q', 'c', 1, '1 minute')"
     ((attempt, *event),) = rows(receive)
     assert attempt == 2147483647
     assert sql("select pgq.event_dead(%s, array[%s], array[%s], '{why}')", *event) == 1

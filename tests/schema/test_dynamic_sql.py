@@ -16,6 +16,7 @@ GENERATED = re.compile(r"insert_group_\d+|insert_event")
 
 # What may stand in SQL text as it is, and why it cannot come from a caller or a table.
 PLAIN = {
+    "add_pieces": "the query of range_sql",
     "batch_event_sql": "the query of range_sql",
     "build_insert_event": "numbers of groups, and the two fixed lists of columns",
     "build_insert_group": "numbers of groups, and a fixed list of columns",
@@ -34,11 +35,14 @@ PLAIN = {
     "get_batch_cursor": "the query of batch_event_sql, a number, and a condition of the caller:"
     " it runs with the caller's rights",
     "move_due": "one of two fixed conditions",
+    "range_sql": "one of two fixed expressions",
     "range_txids": "queries that format() made",
+    "read_new": "the query of range_sql, a number, and the key's column",
     "read_open_events": "the query of batch_event_sql, and a number",
     "replay_events": "the conditions of filter_sql",
     "set_rights": "the server's own text of an object, which quotes what needs it",
     "skip_ranges": "the query of range_sql",
+    "take_piece": "the query of range_sql, and the key's column",
     "settings.sql": "a function, as regprocedure writes it",
 }
 # What is executed without format(), and where it comes from.

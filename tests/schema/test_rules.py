@@ -182,6 +182,8 @@ def test_locks_have_the_same_numbers_in_sql_and_in_python(sql):
         "run": locks.RUN,
         "sequence": locks.SEQUENCE,
         "skips": locks.SKIPS,
+        "refill": locks.REFILL,
+        "holder": locks.CLAIMING,
     }
     assert {name: sql("select pgq.lock_number(%s)", name) for name in names} == names
     source = "".join(path.read_text() for path in SCHEMA.rglob("*.sql"))

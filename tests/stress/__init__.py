@@ -1,1 +1,1 @@
-"""A storm over shared consumers: everything that can die does, and a log shows what became of it."""
+"""A storm over shared consumers: everything that can die does; a log shows what became of it."""

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from pgqpy.embedded import embedded_server
+from pgqpy.install import install
 from tests.stress.judge import judge
-from tests.stress.producers import KILLERS, PRODUCERS, connect, finish_prepared, produce
+from tests.stress.producers import KILLERS, PRODUCERS, connect, produce
 from tests.stress.workers import LEASE, work
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 WORKERS = 8
 CONSUMERS = {"unordered": None, "ordered": "extra1"}
-SETTINGS = {
+SETTINGS: dict[str, str | int] = {
     "max_prepared_transactions": 20,
     "fsync": "on",
     "autovacuum_naptime": "1s",
@@ -77,7 +78,6 @@ class Storm:
             if now > begun + seconds and not self._stop.is_set():
                 self._stop.set()
             if self._stop.is_set() and not any(each.is_alive() for each in producers):
-                self._finish_prepared()
                 self._stop_workers.set()
             if crash_every and now > crashed + crash_every and now < begun + seconds:
                 self._server.stop("immediate")
@@ -127,12 +127,6 @@ class Storm:
         except psycopg.Error as error:
             print(f"stress: tick: {error}", flush=True)
 
-    def _finish_prepared(self) -> None:
-        """Commit what a producer prepared before the server crashed."""
-        with connect(self._dsn) as connection:
-            for (name,) in connection.execute("select gid from pg_prepared_xacts").fetchall():
-                finish_prepared(connection, name)
-
 
 def main() -> int:
     """Run one storm; 0 if nothing was lost, doubled or out of order."""
@@ -141,8 +135,6 @@ def main() -> int:
     print(f"stress: {seconds:.0f} s, seed {seed}, {WORKERS} workers", flush=True)
     with embedded_server(settings=SETTINGS) as server:
         with connect(server.dsn()) as connection:
-            from pgqpy.install import install
-
             install(connection)
         storm = Storm(server, seed)
         ended = storm.run(seconds, crash_every)

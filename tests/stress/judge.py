@@ -41,9 +41,7 @@ CHECKS = {
 }
 
 
-def judge(
-    connection: psycopg.Connection[Any], consumers: list[str], killers: int
-) -> list[str]:
+def judge(connection: psycopg.Connection[Any], consumers: list[str], killers: int) -> list[str]:
     """Print what each consumer did; return its faults."""
     connection.execute(
         """create temporary view dead as

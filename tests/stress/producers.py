@@ -35,6 +35,7 @@ def produce(dsn: str, number: int, seed: int, stop: Event) -> None:
     while not stop.is_set():
         try:
             with connect(dsn) as connection:
+                finish_prepared(connection, keys[0])  # from before the server was killed
                 while not stop.is_set():
                     killers -= _transaction(connection, dice, keys, killers)
                     time.sleep(dice.expovariate(1 / 0.03))
@@ -65,15 +66,16 @@ def _transaction(
     if dice.random() < 0.06:
         time.sleep(dice.uniform(0.3, 1.5))
     if end == "prepare":
-        name = f"{keys[0]}-{dice.randrange(10**9)}"
-        connection.execute(f"prepare transaction '{name}'")
+        connection.execute(f"prepare transaction '{keys[0]}'")
         time.sleep(dice.uniform(0, 1))
-        finish_prepared(connection, name)
+        finish_prepared(connection, keys[0])
     else:
         connection.execute(end)
     return 0 if end == "rollback" else used
 
 
 def finish_prepared(connection: psycopg.Connection[Any], name: str) -> None:
-    """Commit a prepared transaction."""
-    connection.execute(f"commit prepared '{name}'")
+    """Commit the prepared transaction of this name, if there is one."""
+    query = "select gid from pg_prepared_xacts where gid = %s"
+    for (gid,) in connection.execute(query, [name]).fetchall():
+        connection.execute(f"commit prepared '{gid}'")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 LEASE = 2  # seconds
 LIMITS = (1, 1, 3, 10, 60, 300)
+WHATS = ("done", "retry", "release")
+WEIGHTS = (987, 10, 3)
 LENGTH = """
     select count(*) from pgq.inflight join pgq.registration on run_sub = sub_id
       join pgq.consumer on co_id = sub_consumer where co_name = %s"""
@@ -62,10 +64,9 @@ class _Worker:
 
     def is_done(self) -> bool:
         """Handle one claim; True if there was none, and nothing is in flight."""
-        if self._holder and not _one(
-            self._connection, "select pgq.renew(%s, %s)", self._holder, f"{LEASE} s"
-        ):
-            params = [self._consumer, f"stress:{os.getpid()}", f"{LEASE} s"]
+        renew = "select pgq.renew(%s, %s)"
+        if self._holder and not _one(self._connection, renew, self._holder, f"{LEASE} s"):
+            params: list[Any] = [self._consumer, f"stress:{os.getpid()}", f"{LEASE} s"]
             self._holder = _one(self._connection, "select pgq.hold('q', %s, %s, %s)", *params)
         receive = """
             select ev_id, ev_type, ev_data::bigint, ev_extra1, attempts, token
@@ -85,7 +86,7 @@ class _Worker:
         return False
 
     def _handle(self, events: list[Any]) -> None:
-        each = self._dice.random() < 0.6
+        flushes_each = self._dice.random() < 0.6
         parked: set[str] = set()
         for event in events:
             event_id, kind, _, key, attempts, _ = event
@@ -93,35 +94,38 @@ class _Worker:
                 continue
             if kind == "killer":
                 os.kill(os.getpid(), signal.SIGKILL)
-            if kind == "slow" and attempts == 1:
-                time.sleep(LEASE + 0.4)
-            luck = self._dice.random()
-            if kind == "bad":
+            self._dawdle(kind, attempts)
+            what = "dead" if kind == "bad" else self._dice.choices(WHATS, WEIGHTS)[0]
+            if what == "done":
+                self._batch.append(event)
+            if what != "done" or flushes_each:
                 self._flush()
-                self._call("dead", event_id, "'bad'")
-                continue
-            if luck < 0.01:
-                self._flush()
-                self._call("retry", event_id, f"'{self._dice.choice((0, 0.1, 0.5))} s'")
-                parked.add(key)
-                continue
-            if luck < 0.013:
-                self._flush()
-                self._connection.execute(
-                    "select pgq.release('q', %s, %s)", [self._consumer, self._token]
-                )
+                self._call(what, event_id)
+            if what == "release":
                 return
-            if luck < 0.02:
-                extend = "select pgq.extend('q', %s, %s, %s)"
-                self._connection.execute(extend, [self._consumer, self._token, f"{LEASE} s"])
-            self._batch.append(event)
-            if each:
-                self._flush()
+            parked |= {key} if what == "retry" else set()
         self._flush()
 
-    def _call(self, name: str, event_id: int, last: str) -> None:
-        query = f"select pgq.{name}('q', %s, %s, %s, {last})"
-        self._connection.execute(query.encode(), [self._consumer, self._token, [event_id]])
+    def _dawdle(self, kind: str, attempts: int) -> None:
+        """Take longer than the lease at the first attempt; at the second, extend it."""
+        if kind == "slow" and attempts == 1:
+            time.sleep(LEASE + 0.4)
+        elif kind == "slow" and attempts == 2:
+            extend = "select pgq.extend('q', %s, %s, %s)"
+            self._connection.execute(extend, [self._consumer, self._token, f"{2 * LEASE} s"])
+            time.sleep(LEASE + 0.4)
+
+    def _call(self, what: str, event_id: int) -> None:
+        last: dict[str, list[Any]] = {
+            "dead": [[event_id], "bad"],
+            "retry": [[event_id], self._dice.choice(("0 s", "0.1 s", "0.5 s"))],
+            "release": [],
+        }
+        if what not in last:
+            return
+        params = [self._consumer, self._token, *last[what]]
+        query = f"select pgq.{what}('q'{', %s' * len(params)})"
+        self._connection.execute(query.encode(), params)
 
     def _flush(self) -> None:
         """Write down what was handled, in the transaction that says done."""

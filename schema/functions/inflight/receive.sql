@@ -2,8 +2,8 @@
 -- ends. Commit before you handle them: else a process that dies takes its claim with it, and what
 -- killed it is never counted.
 -- Parameters: i_limit: 1 to 10,000. i_lease: a second to a day. i_holder: the caller's, from hold:
---   then its lease counts. i_alone: the transaction has no other call; then its commit does not wait
---   for the disk. A crash of the server may lose the claim, never an event.
+--   then its lease counts. i_alone: the transaction has no other call; then its commit does not
+--   wait for the disk. A crash of the server may lose the claim, never an event.
 -- Returns: the events, those of a key in their order, how often each was claimed, and the token of
 --   the claim; no rows: nothing is there.
 -- Raises: PQ002 not a subscriber; PQ009 a bad limit or lease; PQ012 the queue needs a repair; PQ013

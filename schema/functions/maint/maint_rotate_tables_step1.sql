@@ -79,17 +79,17 @@ begin
             perform pgq.lock_truncation_mark();
         end if;
         select * into q from pgq.queue where queue_id = q.queue_id for update;
+        v_slowest := least(pgq.slowest_tick(q.queue_id), v_retained);
+        if q.queue_cur_table is distinct from v_before or q.queue_switch_step2 is null
+                or q.queue_retention is distinct from v_retention
+                or not pgq.tick_sees_table(q.queue_id, v_slowest, v_next) then
+            raise sqlstate '55P03';  -- so that no copies stay of what is not truncated
+        end if;
     -- deadlock_detected: two rotations at once have both read the table, and wait for each other.
     -- PostgreSQL reports that at once, without deadlock_timeout.
     exception when lock_not_available or deadlock_detected or undefined_table then
         return 0;
     end;
-    v_slowest := least(pgq.slowest_tick(q.queue_id), v_retained);
-    if q.queue_cur_table is distinct from v_before or q.queue_switch_step2 is null
-            or q.queue_retention is distinct from v_retention
-            or not pgq.tick_sees_table(q.queue_id, v_slowest, v_next) then
-        return 0;
-    end if;
     v_low := least(q.queue_switch_tick, v_slowest);
     if not pgq.tick_sees_table(q.queue_id, v_low, v_next) then
         v_low := v_slowest;

@@ -6,9 +6,9 @@
 -- If a session that ends it has the lock, nobody may see the new run in time: it is fresh, and a
 -- claim looks whether the runs before it are left (run_behind). If it is gone, the new run is the
 -- key's first.
--- Parameters: arrays, whose elements with the same index belong to one event, by ev_id. i_keys:
---   null elements have no order. i_ord: less than that of later calls, by the number of events.
---   i_size: the most events of a run.
+-- Parameters: arrays, whose elements with the same index belong to one event. i_keys: null elements
+--   have no order. i_ord: less than that of later calls, by the number of events. i_size: the most
+--   events of a run.
 -- Returns: how many runs.
 -- Writes: insert pgq.inflight, pgq.last_run; update pgq.last_run; key share lock pgq.inflight.
 create or replace function pgq.add_runs(
@@ -21,13 +21,12 @@ begin
     if s.sub_key is null then
         insert into pgq.inflight (
             run_sub, run_token, run_no, run_ord, run_table, run_ids, run_places)
-        select s.sub_id, 0, nextval('pgq.run_no_seq'), i_ord + first, t, ids, places
-          from (select min(n) as first, t, array_agg(id order by n) as ids,
-                       array_agg(place order by n) as places
-                  from (select *, (row_number() over (partition by t order by n) - 1) / i_size as no
-                          from unnest(i_ids, i_places, i_tables) with ordinality e (
-                               id, place, t, n)) e
-                 group by t, no order by 1) run;
+        select s.sub_id, 0, nextval('pgq.run_no_seq'), i_ord, t, ids, places
+          from (select t, array_agg(id order by id) as ids, array_agg(place order by id) as places
+                  from (select *, (row_number() over w - 1) / i_size as no
+                          from unnest(i_ids, i_places, i_tables) e (id, place, t)
+                        window w as (partition by t order by id)) e
+                 group by t, no order by min(id)) run;
         get diagnostics v_count = row_count;
         return v_count;
     end if;
@@ -36,9 +35,10 @@ begin
                array_agg(place order by n) as places
           from (select *, sum(case when same_table and (nth - 1) % i_size > 0 then 0 else 1 end)
                           over w as no
-                  from (select *, row_number() over w as nth, t = lag(t) over w as same_table
-                          from unnest(i_ids, i_places, i_tables, i_keys) with ordinality e (
-                               id, place, t, key, n) window w as (partition by key order by n)) e
+                  from (select *, row_number() over (order by id) as n, row_number() over w as nth,
+                               t = lag(t) over w as same_table
+                          from unnest(i_ids, i_places, i_tables, i_keys) e (id, place, t, key)
+                        window w as (partition by key order by id)) e
                 window w as (partition by key order by n)) e
          group by key, no, t),
     known as materialized (

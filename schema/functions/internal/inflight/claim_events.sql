@@ -1,12 +1,12 @@
 -- Claims events of a shared consumer: see receive, done_receive.
 --
--- What is claimable is looked for twice: before and after a refill. A refill is made when nothing is
--- left, and ahead when half of a large one is gone.
+-- What is claimable is looked for twice: before and after a refill. A refill is made when nothing
+-- is left, and ahead when half of a large one is gone.
 -- Parameters: i_alone: the transaction ends with this call. Then it waits while another session
 --   refills, and may refill ahead; else it would hold the lock of a refill until its end.
 -- Returns: events with their attempts, this one included, and the token of the claim.
--- Raises: PQ012 as read_run, check_queue.
--- Writes: update, insert pgq.inflight; as refill, sweep_runs.
+-- Raises: PQ012 as read_events; as refill.
+-- Writes: as claim_run, claim_runs, refill, sweep_runs.
 create or replace function pgq.claim_events(
     s pgq.registration, i_limit int, i_lease interval, i_holder int, i_alone boolean,
     out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry int,
@@ -14,66 +14,56 @@ create or replace function pgq.claim_events(
     out ev_extra3 text, out ev_extra4 text, out attempts int, out token bigint)
 returns setof record language plpgsql rows 100 as $$
 declare
-    c_columns constant text := 'ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data, ev_extra1, '
-        'ev_extra2, ev_extra3, ev_extra4';
     f pgq.front;
     r pgq.inflight;
     m record;
     v_token bigint;
-    v_count int;
-    v_more boolean := false;
+    v_count int := 0;
+    v_more boolean;
 begin
     for v_round in 1 .. 2 loop
         select * into f from pgq.front where front_sub = s.sub_id order by front_no desc limit 1;
         if i_limit <= 32 and f.front_run * 2 > i_limit then
             r := pgq.claim_run(s.sub_id, f, i_limit, i_lease, i_holder);
-            if r.run_sub is not null then
-                return query execute format('select %s, $3, $4 from pgq.%I where ctid = any ($2) '
-                    'and ev_id = any ($1)%s', c_columns, pgq.event_table(s.sub_queue, r.run_table),
-                    case when cardinality(r.run_ids) > 1 then ' order by ev_id' end)
-                    using r.run_ids, r.run_places, r.run_attempts, r.run_token;
-                get diagnostics v_count = row_count;
-                if v_count < cardinality(r.run_ids) then
-                    return query
-                    select e.ev_id, e.ev_time, e.ev_txid, e.ev_retry, e.ev_type, e.ev_data,
-                           e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4, r.run_attempts,
-                           r.run_token
-                      from pgq.read_copies(s.sub_queue, r.run_ids, r.run_places,
-                               array_fill(r.run_table::int, array[cardinality(r.run_ids)]),
-                               v_count) e;
-                end if;
-                exit;
-            end if;
+        end if;
+        if r.run_sub is not null then
+            return query execute format(
+                'select ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data, ev_extra1, '
+                'ev_extra2, ev_extra3, ev_extra4, $3, $4 from pgq.%I '
+                'where ctid = any ($2) and ev_id = any ($1) order by ev_id',
+                pgq.event_table(s.sub_queue, r.run_table))
+                using r.run_ids, r.run_places, r.run_attempts, r.run_token;
+            get diagnostics v_count = row_count;
+            exit when v_count = cardinality(r.run_ids);
+            return query
+            select e.ev_id, e.ev_time, e.ev_txid, e.ev_retry, e.ev_type, e.ev_data, e.ev_extra1,
+                   e.ev_extra2, e.ev_extra3, e.ev_extra4, r.run_attempts, r.run_token
+              from pgq.read_events(s.sub_queue, r.run_ids, r.run_places,
+                       array_fill(r.run_table::int, array[cardinality(r.run_ids)])) e;
+            exit;
         end if;
         v_token := pgq.new_token();
         m := pgq.claim_runs(s.sub_id, f, v_token, i_limit, i_lease, i_holder);
         if m.ids is not null then
-            return query execute (
-                select string_agg(format('select %s, attempts, $5 from unnest($1, $2, $3, $4) '
-                           'x (id, place, t, attempts) join pgq.%I e on e.ctid = place '
-                           'and ev_id = id where t = %s', c_columns,
-                           pgq.event_table(s.sub_queue, t), t), ' union all ')
-                  from (select distinct t from unnest(m.tables) t) t)
-                using m.ids, m.places, m.tables, m.attempts, v_token;
-            get diagnostics v_count = row_count;
-            if v_count < cardinality(m.ids) then
-                return query
-                select e.ev_id, e.ev_time, e.ev_txid, e.ev_retry, e.ev_type, e.ev_data,
-                       e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4, m.attempts[e.n],
-                       v_token
-                  from pgq.read_copies(s.sub_queue, m.ids, m.places, m.tables, v_count) e;
-            end if;
+            return query
+            select e.ev_id, e.ev_time, e.ev_txid, e.ev_retry, e.ev_type, e.ev_data, e.ev_extra1,
+                   e.ev_extra2, e.ev_extra3, e.ev_extra4, m.attempts[e.n], v_token
+              from pgq.read_events(s.sub_queue, m.ids, m.places, m.tables) e;
+            v_count := 1;
             exit;
         end if;
         exit when v_round = 2;
         v_more := pgq.sweep_runs(s, f);
-        exit when not pgq.refill(s, f, i_limit, i_alone) and not v_more;
+        exit when not pgq.refill(s, i_limit, i_alone) and not v_more;
     end loop;
-    if v_count > 0 then
-        if i_alone and r.run_no between f.front_half and f.front_end then
-            perform pgq.refill(s, f, i_limit, false);
-        elsif f.front_swept < clock_timestamp() - interval '1 second' then
-            perform pgq.sweep_runs(s, f);
-        end if;
+    if v_count > 0 and i_alone and (
+            r.run_no between f.front_half and f.front_end
+            or r.run_no is null and f.front_half < f.front_end and not exists (
+                select from pgq.inflight
+                 where run_sub = s.sub_id and run_token = 0 and run_no >= f.front_low
+                   and run_no < f.front_half)) then
+        perform pgq.refill(s, i_limit, false);
+    elsif v_count > 0 and f.front_swept < clock_timestamp() - interval '1 second' then
+        perform pgq.sweep_runs(s, f);
     end if;
 end $$;

@@ -1,6 +1,5 @@
--- Claims one run, the quick way: one that was returned or promoted, else a fresh one, and only if it
--- has no more events than asked for. This is one statement, so it takes a tenth of what claim_runs
--- does.
+-- Claims one run, the quick way: one that was returned or promoted, else a fresh one, and only if
+-- it has no more events than asked for.
 --
 -- SKIP LOCKED may lock a version of a row that the statement's snapshot does not see; then the
 -- update changes nothing, and what is returned is what was changed.

@@ -10,11 +10,11 @@ returns void language plpgsql as $$
 begin
     execute format($sql$
         insert into pgq.inflight_copy
-        select distinct %s, %s, x.place, e.*
+        select distinct %L::int, %L::int, x.place, e.*
           from pgq.registration
-          join pgq.inflight on run_sub = sub_id and run_table = %2$s
+          join pgq.inflight on run_sub = sub_id and run_table = %2$L
          cross join unnest(run_ids, run_places) x (id, place)
           join pgq.%I e on e.ctid = x.place and e.ev_id = x.id
-         where sub_queue = %1$s
+         where sub_queue = %1$L
         on conflict do nothing$sql$, i_queue_id, i_table, pgq.event_table(i_queue_id, i_table));
 end $$;

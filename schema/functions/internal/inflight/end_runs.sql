@@ -25,7 +25,8 @@ begin
         with cut as (
             update pgq.inflight i set run_ids = kept.ids, run_places = kept.places
               from (select r.ctid as place, cardinality(r.run_ids) - count(*)::int as ended,
-                           array_agg(e.id order by n) as ids, array_agg(e.place order by n) as places
+                           array_agg(e.id order by n) as ids,
+                           array_agg(e.place order by n) as places
                       from pgq.inflight r
                      cross join unnest(r.run_ids, r.run_places) with ordinality e (id, place, n)
                      where r.run_sub = i_sub and r.run_token = i_token and r.run_ids && i_ids

@@ -1,5 +1,5 @@
--- Whether a process that claims events is dead, or its lease is over. The lock is kept until the end
--- of the transaction, so that the process, if it comes back, finds its claims returned.
+-- Whether a process that claims events is dead, or its lease is over. The lock is kept until the
+-- end of the transaction, so that the process, if it comes back, finds its claims returned.
 create or replace function pgq.holder_is_gone(h pgq.holder)
 returns boolean language sql as $$
     select case when h.holder_until < clock_timestamp() then true

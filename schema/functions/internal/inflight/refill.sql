@@ -2,18 +2,18 @@
 -- front, the runs and the pieces. One session at a time refills: see pgq.lock_number.
 --
 -- A refill looks at everything up to now; it needs no tick. Of a large backlog it takes what the
--- next fitting tick sees, and a range that is larger still is noted in pieces, whose events it reads
--- little by little. That no id was taken since says nothing: a producer takes its id before it
--- commits. A tick that was chosen by its sequence number may see nothing new, and its snapshot may
--- be older than the front: then it goes on from there.
--- Parameters: f: as the caller read it, before it found nothing to claim.
+-- next fitting tick sees, and a range that is larger still is noted in pieces, whose events it
+-- reads little by little. That no id was taken since says nothing: a producer takes its id before
+-- it commits. A tick that was chosen by its sequence number may see nothing new: then it goes on
+-- from there.
 -- Returns: whether looking again is worth while.
 -- Raises: PQ012 as check_queue; as range_sql.
 -- Writes: advisory lock; insert, delete pgq.front; as add_runs, add_pieces, take_piece.
 create or replace function pgq.refill(
-    s pgq.registration, f pgq.front, i_limit int, i_alone boolean)
+    s pgq.registration, i_limit int, i_alone boolean)
 returns boolean language plpgsql as $$
 declare
+    f pgq.front;
     c_end constant bigint := 9223372036854775807;
     c_most constant int := least(greatest(512, 32 * i_limit), 32000);  -- events of a refill
     c_key constant text := case when s.sub_key is null then 'null::bigint'
@@ -74,7 +74,7 @@ begin
             v_more := b.is_tick;
             continue when v_large;
         end if;
-        if v_ids is not null then
+        if cardinality(v_ids) > 0 then
             v_runs := v_runs + pgq.add_runs(s, (f.front_no + 1 << 24) + v_events,
                 least(i_limit, 32), v_ids, v_places, v_tables, v_keys);
             v_events := v_events + cardinality(v_ids);

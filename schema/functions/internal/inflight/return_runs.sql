@@ -1,5 +1,5 @@
--- Returns events of a claim, to be claimed again. With i_keep, they keep the order of their key: the
--- events behind them in the same runs wait. Else they lose their key, and the next run goes on.
+-- Returns events of a claim, to be claimed again. With i_keep, they keep the order of their key:
+-- the events behind them in the same runs wait. Else they lose their key, and the next run goes on.
 -- Parameters: i_ids: null: all of the claim. i_delay: 0: at once. i_tried: their attempt counts.
 -- Returns: how many.
 -- Writes: update pgq.inflight; as split_runs, promote.

@@ -5,9 +5,9 @@
 -- A process is dead when its session lock is free. That says nothing after a restart of the server,
 -- which frees all locks while handlers run, nor behind a pooler: then the lease counts.
 --
--- Of the events of a claim that never ended, one may have killed the process. So they are suspects:
--- a tenth of them at most are claimed together, and in the end each alone. What was alone when three
--- processes died is dead. All that a process had in hand counts as one claim.
+-- Of the events of a claim that never ended, one may have killed the process. So they are
+-- suspects: a tenth of them at most are claimed together, and in the end each alone. What was alone
+-- when three processes died is dead. All that a process had in hand counts as one claim.
 --
 -- It also moves the consumer's position to the tick that the front sees.
 -- Returns: whether there is more to claim.

@@ -118,7 +118,8 @@ begin
             || format('unnest(%L::bigint[], %L::bigint[]) released (stage, released_by), ',
                 v_released, v_released_by)
             || 'lateral (select *' || i_more || ' from ' || v_rows
-            || format(' and ev_owner is null and %s operator(pg_catalog.=) stage offset 0) e', v_txid);
+            || format(' and ev_owner is null and %s operator(pg_catalog.=) stage offset 0) e',
+                v_txid);
     end if;
     return v_sql;
 end $$;
