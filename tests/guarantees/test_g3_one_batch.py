@@ -19,7 +19,7 @@ NEED_READ_COMMITTED = """
     tick_queue('q'); ticker(); ticker('q'); ticker('q', 9, now(), 9); move_delayed_events()
     maint_rotate_tables_step1('q'); maint_ticks('q'); maint_stalled(); repair_queue('q')
     next_batch('q', 'c'); next_batch_info('q', 'c'); next_batch_custom('q', 'c', null, null, null)
-    take_part('q', 'c', 'w'); receive('q', 'c', 1, '1 s'); take_lane('q', 'c', 'h:1:x')
+    take_part('q', 'c', 'w'); lease_batch('q', 'c', 1, '1 s'); take_lane('q', 'c', 'h:1:x')
     take_parked_lane('q', 'c', 'h:1:x', 1); pgq_coop.next_batch('q', 'c', 'w')
     register_consumer('q', 'd'); register_consumer_at('q', 'c', 1); unregister_consumer('q', 'c')
     register_subconsumer('q', 'c', 'w'); unregister_subconsumer('q', 'c', 'w', 0)

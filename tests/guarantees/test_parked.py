@@ -284,7 +284,9 @@ def test_event_parked_already_under_another_key_leaves_no_key_without_a_head(db:
     assert taken(main) == ["a1"]
 
 
-@pytest.mark.parametrize("takes", ["receive('q', 'c', 1, '1 hour')", "take_part('q', 'c', 'w')"])
+@pytest.mark.parametrize(
+    "takes", ["lease_batch('q', 'c', 1, '1 hour')", "take_part('q', 'c', 'w')"]
+)
 def test_consumer_that_parks_is_plain(db: Database, takes: str) -> None:
     main = keyed(db, "a1")
     batch = main.next()

@@ -65,7 +65,7 @@ def test_lease_of_more_than_a_day_is_refused(db: Database, lease: str) -> None:
     batch = one.take(lease="1 day")
     assert batch is not None
     for call in (
-        "receive('q', 'c', 1, %s)",
+        "lease_batch('q', 'c', 1, %s)",
         "take_part('q', 'c', null, 'h', %s)",
         f"touch_batch({batch}, %s)",
     ):
