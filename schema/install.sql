@@ -151,6 +151,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/lanes/key_hash.sql
 \ir functions/internal/lanes/move_lanes.sql
 \ir functions/internal/positions/exclude_own_xid.sql
+\ir functions/internal/inflight/reset_front.sql
 \ir functions/consume/register_consumer_at.sql
 \ir functions/consume/seek_consumer.sql
 \ir functions/consume/register_consumer.sql

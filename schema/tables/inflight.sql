@@ -19,6 +19,7 @@ create table pgq.front (
     front_snapshot txid_snapshot not null,
     front_seq bigint not null,
     front_tick bigint not null,
+    front_moved timestamptz not null default clock_timestamp(),  -- to this snapshot
     front_low bigint not null default 0,
     front_half bigint not null default 9223372036854775807,
     front_end bigint not null default 0,

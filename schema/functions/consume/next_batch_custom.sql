@@ -40,7 +40,7 @@ begin
             raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name
                 using errcode = 'PQ002', hint = format(
                     'select pgq.register_consumer(%L, %L)', i_queue_name, i_consumer_name);
-        elsif r.sub_mode in ('shared', 'lanes') or r.sub_parent is not null then
+        elsif r.sub_mode in ('shared', 'lanes', 'inflight') or r.sub_parent is not null then
             perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, r.sub_mode);
         elsif r.sub_detached is not null then
             perform pgq.raise_detached(i_queue_name, i_consumer_name, r.sub_detached);

@@ -71,6 +71,9 @@ begin
                 r.sub_id, coalesce(p.pos_no, 0), v_tick, null, null,
                 x_pins => case when p.pos_pins is not null then '{}'::bigint[] end,
                 x_holder => p.pos_holder);
+            if r.sub_mode = 'inflight' then
+                perform pgq.reset_front(q.queue_id, r.sub_id, v_tick);
+            end if;
         end if;
     end if;
     return r.is_new::int;

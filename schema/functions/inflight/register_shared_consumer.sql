@@ -5,7 +5,7 @@
 -- Returns: 1 new, 0 was subscribed.
 -- Raises: PQ001; PQ005 no ticks; PQ009 a bad name or key; PQ013 not READ COMMITTED; PQ020 it is a
 --   subconsumer, or shared with another key; PQ021 it has a batch open.
--- Writes: as register_consumer_at; update pgq.registration; insert pgq.front.
+-- Writes: as register_consumer_at, reset_front; update pgq.registration.
 create or replace function pgq.register_shared_consumer(
     i_queue_name text, i_consumer_name text, i_order_key text default null)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -34,9 +34,7 @@ begin
     end if;
     update pgq.registration set sub_mode = 'inflight', sub_key = i_order_key
      where sub_id = p.sub_id;
-    insert into pgq.front (front_sub, front_no, front_snapshot, front_seq, front_tick)
-    select p.sub_id, 1, tick_snapshot, tick_event_seq, tick_id from pgq.tick
-     where tick_queue = p.sub_queue and tick_id = p.pos_last_tick;
+    perform pgq.reset_front(p.sub_queue, p.sub_id, p.pos_last_tick);
     return v_new;
 end $$;
 comment on function pgq.register_shared_consumer is 'Subscribes a consumer that many share.';

@@ -23,7 +23,7 @@ begin
     perform pgq.register_consumer(i_queue_name, i_consumer_name);
     p := pgq.add_registration(
         (select queue_id from pgq.queue where queue_name = i_queue_name), i_consumer_name, null);
-    if p.sub_parent is not null or p.sub_mode in ('plain', 'lanes') then
+    if p.sub_parent is not null or p.sub_mode in ('plain', 'lanes', 'inflight') then
         perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, p.sub_mode);
     end if;
     r := pgq.add_registration(

@@ -22,7 +22,7 @@ begin
             hint = 'plain: one process runs the consumer; shared: workers share it';
     end if;
     select sub_parent, sub_mode into r from pgq.registration where sub_id = v_sub for no key update;
-    if r.sub_parent is not null then
+    if r.sub_parent is not null or r.sub_mode = 'inflight' then
         perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, r.sub_mode);
     end if;
     perform from pgq.registration where sub_parent = v_sub order by sub_id for update;

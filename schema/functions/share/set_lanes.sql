@@ -34,7 +34,7 @@ begin
     select * into p from pgq.registration where sub_id = v_sub;
     perform pgq.lock_consumers(p.sub_queue, v_sub);  -- no lane stands still while it waits for one
     select * into p from pgq.registration where sub_id = v_sub for no key update;
-    if p.sub_parent is not null then
+    if p.sub_parent is not null or p.sub_mode = 'inflight' then
         perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, p.sub_mode);
     elsif p.sub_detached is not null then
         perform pgq.raise_detached(i_queue_name, i_consumer_name, p.sub_detached);

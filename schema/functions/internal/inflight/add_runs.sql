@@ -21,12 +21,13 @@ begin
     if s.sub_key is null then
         insert into pgq.inflight (
             run_sub, run_token, run_no, run_ord, run_table, run_ids, run_places)
-        select s.sub_id, 0, nextval('pgq.run_no_seq'), i_ord, t, ids, places
-          from (select t, array_agg(id order by id) as ids, array_agg(place order by id) as places
-                  from (select *, (row_number() over w - 1) / i_size as no
-                          from unnest(i_ids, i_places, i_tables) e (id, place, t)
-                        window w as (partition by t order by id)) e
-                 group by t, no order by min(id)) run;
+        select s.sub_id, 0, nextval('pgq.run_no_seq'), i_ord + first, t, ids, places
+          from (select min(n) as first, t, array_agg(id order by id) as ids,
+                       array_agg(place order by id) as places
+                  from (select *, row_number() over (order by id) as n, (row_number() over (
+                               partition by t order by id) - 1) / i_size as no
+                          from unnest(i_ids, i_places, i_tables) e (id, place, t)) e
+                 group by t, no order by 1) run;
         get diagnostics v_count = row_count;
         return v_count;
     end if;
@@ -61,11 +62,14 @@ begin
         insert into pgq.last_run select s.sub_id, key, ord from known where place is null)
     insert into pgq.inflight (
         run_sub, run_token, run_no, run_key, run_ord, run_behind, run_table, run_ids, run_places)
-    select s.sub_id, case when r.key is not null and (r.no > 1 or k.is_held) then -2 else 0 end,
-           nextval('pgq.run_no_seq'), r.key, r.ord,
-           case when r.no = 1 and k.is_there and k.is_held is null then k.last_ord end, r.t, r.ids,
-           r.places
-      from (select * from run order by ord) r left join known k on k.key = r.key;
+    select s.sub_id, state, nextval('pgq.run_no_seq'), key, ord, behind, t, ids, places
+      from (select r.*,
+                   case when r.key is not null and (r.no > 1 or k.is_held) then -2 else 0 end
+                       as state,
+                   case when r.no = 1 and k.is_there and k.is_held is null then k.last_ord end
+                       as behind
+              from run r left join known k on k.key = r.key
+             order by r.ord) run;
     get diagnostics v_count = row_count;
     return v_count;
 end $$;

@@ -63,7 +63,7 @@ begin
                  where run_sub = s.sub_id and run_token = 0 and run_no >= f.front_low
                    and run_no < f.front_half)) then
         perform pgq.refill(s, i_limit, false);
-    elsif v_count > 0 and f.front_swept < clock_timestamp() - interval '1 second' then
+    elsif v_count > 0 and i_alone and f.front_swept < clock_timestamp() - interval '1 second' then
         perform pgq.sweep_runs(s, f);
     end if;
 end $$;

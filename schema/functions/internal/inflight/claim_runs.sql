@@ -20,7 +20,7 @@ begin
           from (select * from (
                     select ctid as place, * from pgq.inflight
                      where run_sub = i_sub and run_token = -4 and run_no >= f.front_back
-                     order by run_no limit v_runs for update skip locked) returned
+                     order by run_no limit i_limit for update skip locked) returned
                 union all
                 select * from (
                     select ctid, * from pgq.inflight c
@@ -29,8 +29,7 @@ begin
                             select from pgq.inflight
                              where run_sub = i_sub and run_key = c.run_key
                                and run_ord >= c.run_behind and run_ord < c.run_ord))
-                     order by run_no limit v_runs for update skip locked) fresh) both_kinds
-         limit v_runs),
+                     order by run_no limit v_runs for update skip locked) fresh) both_kinds),
     asked as (
         select *, cardinality(run_ids) as size, first_value(run_part) over w as first_part,
                least(i_limit, first_value(run_part) over w) as most

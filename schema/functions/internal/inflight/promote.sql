@@ -2,9 +2,12 @@
 -- function takes a number: see pgq.front.
 -- Parameters: arrays, whose elements with the same index belong to one run that has ended: its key
 --   and its run_ord.
+-- Returns: how many go on.
 -- Writes: update pgq.inflight.
 create or replace function pgq.promote(i_sub int, i_keys bigint[], i_ords bigint[])
-returns void language plpgsql as $$
+returns int language plpgsql as $$
+declare
+    v_count int;
 begin
     update pgq.inflight set run_token = -4, run_no = nextval('pgq.run_no_seq')
      where run_token = -2 and ctid = any (array(
@@ -12,4 +15,6 @@ begin
                      where i.run_sub = i_sub and i.run_key = e.key and i.run_ord > e.ord
                      order by i.run_ord limit 1)
               from unnest(i_keys, i_ords) e (key, ord)));
+    get diagnostics v_count = row_count;
+    return v_count;
 end $$;

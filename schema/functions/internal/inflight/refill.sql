@@ -81,16 +81,18 @@ begin
         end if;
     end loop;
     if not v_moved and v_events = 0 then
-        -- nothing is new. The front moves now and then, so that neither the transactions to look at
-        -- nor the ticks to keep become many.
-        if b.tick - f.front_tick < 1000 and txid_snapshot_xmax(b.snapshot)
-                < txid_snapshot_xmax(f.front_snapshot) + 500
-                and f.front_swept > clock_timestamp() - interval '1 second' then
+        -- Nothing is new. The front follows the ticks once a second at most, for rotation, and so
+        -- that the transactions to look at do not become many.
+        if b.tick <= f.front_tick or f.front_moved > clock_timestamp() - interval '1 second' then
             return false;
         end if;
+        v_moved := true;
         f.front_snapshot := b.snapshot;
         f.front_seq := b.seq;
         f.front_tick := b.tick;
+    end if;
+    if v_moved then
+        f.front_moved := clock_timestamp();
     end if;
     if v_runs > 0 then
         f.front_run := greatest(1, v_events / v_runs);
@@ -100,5 +102,8 @@ begin
     f.front_half := case when v_more then v_first + v_runs / 2 else c_end end;
     f.front_end := nextval('pgq.run_no_seq');
     perform pgq.move_front(f);
+    if v_events = 0 then
+        perform pgq.follow_front(s, f);
+    end if;
     return v_events > 0;
 end $$;

@@ -1,16 +1,19 @@
 -- Lets the first run of a key go on that nobody promoted: of two transactions, one ended the run
 -- before it, and the other changed it. And forgets the last run of keys that have none. The caller
 -- holds the lock of the refill, so no run of another key comes.
+-- Returns: whether there was one to promote.
 -- Writes: update pgq.inflight; delete pgq.last_run.
-create or replace function pgq.sweep_keys(s pgq.registration) returns void language plpgsql as $$
+create or replace function pgq.sweep_keys(s pgq.registration)
+returns boolean language plpgsql as $$
+declare
+    v_promoted int;
 begin
     if s.sub_key is null then
-        return;
+        return false;
     end if;
-    perform pgq.promote(s.sub_id, array_agg(run_key), array_agg(0::bigint))
-       from (select distinct run_key from pgq.inflight
-              where run_sub = s.sub_id and run_token = -2) i
-     having count(*) > 0;
+    select pgq.promote(s.sub_id, array_agg(run_key), array_agg(0::bigint)) into v_promoted
+      from (select distinct run_key from pgq.inflight
+             where run_sub = s.sub_id and run_token = -2) i;
     delete from pgq.last_run
      where ctid = any (array(
             select ctid from pgq.last_run l
@@ -18,4 +21,5 @@ begin
                     select from pgq.inflight
                      where run_sub = s.sub_id and run_key = l.last_key)
              limit 10000));
+    return v_promoted > 0;
 end $$;

@@ -23,6 +23,7 @@ declare
     v_count int := 0;
     r pgq.inflight;
     v_took int;
+    v_promoted boolean := false;
 begin
     if not exists (
             select from pgq.inflight
@@ -61,7 +62,8 @@ begin
         else
             update pgq.inflight
                set run_token = -4, run_no = nextval('pgq.run_no_seq'), run_due = null,
-                   run_holder = null, run_took = null, run_part = greatest(1, v_took / 10),
+                   run_holder = null, run_took = null,
+                   run_part = case when v_took is not null then greatest(1, v_took / 10) end,
                    run_crashes = case when v_took = 1 then run_crashes + 1 else 0 end
              where run_sub = s.sub_id and run_token = r.run_token and run_no = r.run_no;
         end if;
@@ -74,7 +76,7 @@ begin
     f.front_no := f.front_no + 1;
     f.front_swept := c_now;
     if c_all then
-        perform pgq.sweep_keys(s);
+        v_promoted := pgq.sweep_keys(s);
         f.front_looked := c_now;
         f.front_due := '-infinity';
     elsif v_count < 1000 then
@@ -90,5 +92,5 @@ begin
     end if;
     perform pgq.move_front(f);
     perform pgq.follow_front(s, f);
-    return v_count > 0;
+    return v_count > 0 or v_promoted;
 end $$;

@@ -15,7 +15,7 @@ begin
         raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name
             using errcode = 'PQ002', hint = format(
                 'select pgq.register_consumer(%L, %L)', i_queue_name, i_consumer_name);
-    elsif p.sub_parent is not null or p.sub_mode in ('plain', 'lanes') then
+    elsif p.sub_parent is not null or p.sub_mode in ('plain', 'lanes', 'inflight') then
         perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, p.sub_mode);
     elsif p.sub_detached is not null then
         perform pgq.raise_detached(i_queue_name, i_consumer_name, p.sub_detached);

@@ -26,7 +26,7 @@ begin
     end if;
     perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, sub_mode)
        from pgq.registration where sub_id = v_sub
-        and (sub_mode in ('shared', 'lanes') or sub_mode = 'lane' and not i_run);
+        and (sub_mode in ('shared', 'lanes', 'inflight') or sub_mode = 'lane' and not i_run);
     if v_detached is not null and not i_run then
         perform pgq.raise_detached(i_queue_name, i_consumer_name, v_detached);
     end if;

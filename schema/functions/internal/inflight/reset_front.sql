@@ -1,0 +1,15 @@
+-- Lets a shared consumer begin at a tick: it looks from there on, and what was in flight is given
+-- up. Claims are lost: their handlers roll back. A handler that has said done is waited for.
+-- Writes: advisory lock; delete pgq.inflight, pgq.piece, pgq.last_run; insert pgq.front.
+create or replace function pgq.reset_front(i_queue_id int, i_sub int, i_tick bigint)
+returns void language plpgsql as $$
+begin
+    perform pg_advisory_xact_lock(pgq.lock_number('refill'), i_sub);
+    delete from pgq.inflight where run_sub = i_sub;
+    delete from pgq.piece where piece_sub = i_sub;
+    delete from pgq.last_run where last_sub = i_sub;
+    insert into pgq.front (front_sub, front_no, front_snapshot, front_seq, front_tick)
+    select i_sub, 1 + coalesce((select max(front_no) from pgq.front where front_sub = i_sub), 0),
+           tick_snapshot, tick_event_seq, tick_id
+      from pgq.tick where tick_queue = i_queue_id and tick_id = i_tick;
+end $$;

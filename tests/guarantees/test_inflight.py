@@ -1,0 +1,358 @@
+"""Events in flight: each has one holder at a time, and comes until it is done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees.inflight import (
+    SOON,
+    call,
+    data,
+    done,
+    drain,
+    end_lease,
+    follow,
+    insert,
+    receive,
+    shared,
+)
+from tests.guarantees.sessions import RR, refused
+from tests.guarantees.stages import commit_stage, stage
+from tests.support import gates
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database
+
+BULK = """
+    insert into pgq.event_{}_0 (ev_type, ev_data)
+    select 't', g from generate_series(1, {}) g"""
+LEFT = "select coalesce(sum(cardinality(run_ids)), 0) from pgq.inflight"
+POSITION = """
+    select pos_last_tick from pgq.current_position natural join pgq.consumer
+     where co_name = 's' and co_id = sub_consumer"""
+
+
+def test_each_event_goes_to_one_receiver(db: Database) -> None:
+    shared(db, *"abcd")
+    one, other = db.open(), db.open()
+    one.begin()
+    assert data(receive(one, 2)) == ["a", "b"]
+    assert data(receive(other, 2)) == []  # the refill is not committed
+    one.commit()
+    other.begin()
+    claimed = receive(other, 2)
+    assert data(claimed) == ["c", "d"]
+    other.rollback()
+    assert data(receive(one, 2)) == ["c", "d"]
+
+
+def test_list_is_cut_where_the_limit_is(db: Database) -> None:
+    shared(db, *"abcdefgh")
+    first = receive(db.main, 5)
+    assert data(first) == [*"abcde"]
+    assert [data(receive(db.main)) for _ in range(4)] == [["f"], ["g"], ["h"], []]
+    assert done(db.main, first[1:3]) == 2
+    assert done(db.main, first) == 3
+    assert done(db.main, first) == 0
+
+
+def test_done_that_is_rolled_back_was_never_said(db: Database) -> None:
+    shared(db, "a")
+    one = db.open()
+    claimed = receive(db.main)
+    one.begin()
+    assert done(one, claimed) == 1
+    one.rollback()
+    assert done(db.main, claimed) == 1
+    assert db.main.one(LEFT) == 0
+
+
+def test_lease_that_ended_is_lost(db: Database) -> None:
+    shared(db, "a", "b")
+    late = receive(db.main)
+    assert done(db.main, late) == 1
+    late = receive(db.main)
+    end_lease(db, late)
+    (again,) = receive(db.open())
+    assert (again.data, again.attempts) == ("b", 2)
+    assert done(db.main, late) == 0
+    assert done(db.main, [again]) == 1
+
+
+def test_done_that_commits_late_wins_over_the_end_of_the_lease(db: Database) -> None:
+    shared(db, "a")
+    one = db.open()
+    claimed = receive(one)
+    end_lease(db, claimed)
+    one.begin()
+    assert done(one, claimed) == 1
+    assert receive(db.main) == []  # passes over the locked run
+    one.commit()
+    assert receive(db.main) == []
+    assert db.main.one(LEFT) == 0
+
+
+def test_extended_lease_does_not_end(db: Database) -> None:
+    shared(db, "a")
+    claimed = receive(db.main)
+    end_lease(db, claimed)
+    assert db.main.one("select pgq.extend('q', 's', %s, '1 minute')", claimed[0].token) == 1
+    assert receive(db.open()) == []
+    assert db.main.one("select pgq.extend('q', 's', 5, '1 minute')") == 0
+
+
+def test_events_of_late_and_prepared_transactions_come(db: Database) -> None:
+    """A producer takes its id before it commits: no new id does not mean that nothing is new."""
+    shared(db)
+    late = db.open()
+    late.begin()
+    insert(late, "late")
+    insert(db.main, "a")
+    assert drain(db.main) == ["a"]
+    assert drain(db.main) == []
+    late.commit()
+    assert drain(db.main) == ["late"]
+
+
+def test_backlog_whose_tick_sees_nothing_new_is_passed(db: Database) -> None:
+    """Ticks are chosen by their sequence numbers, which belong to whoever took them."""
+    shared(db)
+    late = db.open()
+    late.begin()
+    for _ in range(2):
+        late.run(BULK.format(1, 1200))
+        db.main.tick()
+    db.main.run(BULK.format(1, 3))
+    assert len(drain(db.main)) == 3
+    late.commit()
+    assert len(drain(db.main, 1000)) == 2400
+
+
+@pytest.mark.parametrize("limit", [1, 7, 500])
+def test_large_transaction_is_read_in_pieces(db: Database, limit: int) -> None:
+    shared(db)
+    before = db.main.one(POSITION)
+    db.main.run(BULK.format(1, 70_000 if limit == 500 else 3000))
+    late = db.open()
+    late.begin()
+    insert(late, "late")
+    first = receive(db.main, limit)
+    db.main.tick()
+    assert db.main.one("select count(*) > 0 from pgq.piece")
+    db.main.one("select pgq.sweep_runs(r, f) from pgq.registration r, pgq.front f limit 1")
+    assert db.main.one(POSITION) == before  # so that no piece is truncated
+    late.commit()
+    assert done(db.main, first) == limit
+    found = data(first) + drain(db.main, 500)
+    assert found[-1] == "late"
+    assert [int(each) for each in found[:-1]] == [*range(1, len(found))]
+
+
+def test_position_follows_the_front(db: Database) -> None:
+    shared(db, "a")
+    (claimed,) = receive(db.main)
+    follow(db)
+    assert db.main.one(POSITION) == db.main.one("select max(tick_id) from pgq.tick")
+    assert done(db.main, [claimed]) == 1
+
+
+def test_events_in_flight_outlive_their_table(db: Database) -> None:
+    shared(db, "a", "b")
+    claimed = receive(db.main, 2)
+    follow(db)
+    handler = db.open()
+    handler.begin()
+    assert done(handler, claimed[:1]) == 1  # and no lock of it holds the rotation back
+    for table in (1, 2, 0, 1):
+        follow(db)
+        assert db.main.rotate() == table
+    handler.rollback()
+    end_lease(db, claimed)
+    assert drain(db.main) == ["a", "b"]
+    db.main.one("select pgq.drop_copies(1)")
+    assert db.main.one("select count(*) from pgq.inflight_copy") == 0
+
+
+def test_reader_that_waits_for_the_truncation_finds_the_copy(db: Database) -> None:
+    shared(db, "a")
+    claimed = receive(db.main)
+    for table in (1, 2):
+        follow(db)
+        assert db.main.rotate() == table
+    follow(db)
+    end_lease(db, claimed)
+    rotation, reader = db.open(), db.open()
+    rotation.begin()
+    assert rotation.rotate() == 0
+    waits = reader.later("select ev_data from pgq.receive('q', 's')")
+    assert gates.wait_until_blocked(db.main.connection, reader.pid) == [rotation.pid]
+    rotation.commit()
+    assert waits.result(timeout=30) == "a"
+
+
+def test_what_batches_leave_out_is_left_out(db: Database) -> None:
+    """A filter, cancelled events, events of a stage that is not released."""
+    shared(db)
+    db.main.one("""select pgq.set_consumer_filter('q', 's', '{"types": ["t"]}')""")
+    db.main.one("select pgq.insert_event('q', 'other', 'filtered')")
+    event = db.main.insert("cancelled")
+    db.main.one("select pgq.cancel_event('q', array[%s::bigint])", event)
+    staged = stage(db.open(), "staged")
+    insert(db.main, "a")
+    assert drain(db.main) == ["a"]
+    assert commit_stage(db.main, staged)
+    assert drain(db.main) == ["staged"]
+
+
+def test_retried_event_comes_after_its_delay(db: Database) -> None:
+    shared(db, *"abcd")
+    claimed = receive(db.main, 4)
+    assert call(db.main, "retry", claimed[1:3], "1 hour") == 2
+    assert call(db.main, "release", claimed[3:]) == 1
+    again = receive(db.main, 4)
+    assert [(each.data, each.attempts) for each in again] == [("d", 1)]
+    db.main.run(SOON)
+    again = receive(db.main, 4)
+    assert [(each.data, each.attempts) for each in again] == [("b", 2), ("c", 2)]
+    assert done(db.main, claimed) == 1
+
+
+def test_dead_event_is_kept_with_its_reason(db: Database) -> None:
+    shared(db, "a", "b")
+    claimed = receive(db.main, 2)
+    assert call(db.main, "dead", claimed[:1], "no address") == 1
+    assert done(db.main, claimed) == 1
+    rows = db.main.all("select ev_data, dead_reason, dead_tries from pgq.dead_event")
+    assert rows == [("a", "no address", 1)]
+    assert db.main.one("select pgq.revive_dead_events('q', 's')") == 1
+    db.main.one("select pgq.maint_retry_events()")
+    assert drain(db.main) == ["a"]
+
+
+def test_killer_is_found_among_many_and_no_innocent_dies(db: Database) -> None:
+    shared(db, *(f"a{number}" for number in range(30)))
+    found, deaths = [], 0
+    while claimed := receive(db.main, 30):
+        if any(each.data == "a7" for each in claimed):
+            end_lease(db, claimed)
+            deaths += 1
+        else:
+            found += data(claimed)
+            assert done(db.main, claimed) == len(claimed)
+    assert db.main.all("select ev_data from pgq.dead_event") == [("a7",)]
+    assert sorted(found) == sorted(f"a{number}" for number in range(30) if number != 7)
+    assert deaths == 5  # among 30, 3, and three times alone
+
+
+def test_event_that_was_retried_is_no_killer(db: Database) -> None:
+    shared(db, "a")
+    for _ in range(5):
+        assert call(db.main, "retry", receive(db.main), "0") == 1
+    end_lease(db, receive(db.main))
+    (claimed,) = receive(db.main)
+    assert (claimed.data, claimed.attempts) == ("a", 7)
+
+
+def test_claims_of_a_dead_process_end_at_once(db: Database) -> None:
+    shared(db, *"abc")
+    holder = db.open()
+    number = holder.one("select pgq.hold('q', 's', 'host:1', '1 hour')")
+    assert data(receive(holder, 2, holder=number)) == ["a", "b"]
+    assert data(receive(db.main, 2)) == ["c"]
+    db.main.one("select pg_terminate_backend(%s, 10000)", holder.pid)
+    again = receive(db.main, 2)
+    assert {each.attempts for each in again} == {2}
+    assert sorted(data(again)) == ["a"]  # suspects come in parts
+
+
+def test_restart_of_the_server_ends_no_lease(db: Database) -> None:
+    """All session locks are free then, while handlers go on."""
+    shared(db, "a")
+    number = db.main.one("select pgq.hold('q', 's', 'host:1', '1 hour', false)")
+    assert data(receive(db.main, holder=number)) == ["a"]
+    db.main.run("update pgq.holder set holder_server = now() - interval '1 day', holder_pid = 1")
+    assert receive(db.open()) == []
+    db.main.run("update pgq.holder set holder_until = now() - interval '1 second'")
+    assert data(receive(db.open())) == ["a"]
+    assert db.main.one("select pgq.renew(%s)", number) is False
+
+
+@pytest.mark.parametrize(
+    ("code", "query"),
+    [
+        ("PQ009", "receive('q', 's', 0)"),
+        ("PQ009", "receive('q', 's', 1000000)"),
+        ("PQ009", "receive('q', 's', null)"),
+        ("PQ009", "receive('q', 's', 1, '0.5 s')"),
+        ("PQ009", "receive('q', 's', 1, '1 year')"),
+        ("PQ009", "register_shared_consumer('q', 'x', 'ev_extra1')"),
+        ("PQ009", "retry('q', 's', 1, '{1}', '-1 s')"),
+        ("PQ002", "receive('q', 'nobody')"),
+        ("PQ020", "receive('q', 'c')"),
+        ("PQ020", "register_shared_consumer('q', 's', 'type')"),
+        ("PQ025", "done_receive('q', 's', 77)"),
+        ("PQ020", "next_batch('q', 's')"),
+    ],
+)
+def test_bad_calls_are_refused(db: Database, code: str, query: str) -> None:
+    shared(db, "a")
+    db.main.one("select pgq.register_consumer('q', 'c')")
+    db.main.one("select pgq.next_batch('q', 'c')")
+    db.main.one("select pgq.begin_run('q', 'c', 'host:1:x')")
+    with refused(code):
+        db.main.all(f"select pgq.{query}")
+    assert drain(db.main) == ["a"]
+
+
+def test_claim_needs_read_committed(db: Database) -> None:
+    shared(db, "a")
+    db.main.begin(RR)
+    with refused("PQ013"):
+        receive(db.main)
+
+
+def test_states_are_no_tokens(db: Database) -> None:
+    shared(db, "a")
+    receive(db.main)
+    insert(db.main, "b")
+    receive(db.main)
+    for token in (0, -1, -2, -4, "null"):
+        assert db.main.one(f"select pgq.done('q', 's', {token})") == 0
+        assert db.main.one(f"select pgq.release('q', 's', {token})") == 0
+    assert db.main.one(LEFT) == 2
+
+
+def test_unregistered_consumer_leaves_nothing(db: Database) -> None:
+    shared(db, *"abab", key="extra1")
+    db.main.one("select pgq.hold('q', 's', 'host:1')")
+    claimed = receive(db.main)
+    assert db.main.one("select pgq.unregister_consumer('q', 's')") == 1
+    for table in ("front", "inflight", "last_run", "holder", "piece"):
+        assert db.main.one(f"select count(*) from pgq.{table}") == 0
+    with refused("PQ002"):
+        done(db.main, claimed)
+
+
+def test_consumer_that_seeks_begins_there(db: Database) -> None:
+    shared(db, "a", "b", "c")
+    start = db.main.one("select min(tick_id) from pgq.tick")
+    claimed = receive(db.main, 2)
+    assert done(db.main, claimed[:1]) == 1
+    db.main.one("select pgq.seek_consumer('q', 's', %s)", start)
+    assert done(db.main, claimed[1:]) == 0
+    assert drain(db.main) == ["a", "b", "c"]
+
+
+def test_done_receive_ends_one_claim_and_makes_the_next(db: Database) -> None:
+    shared(db, "a", "b")
+    query = "select ev_id, ev_data, token from pgq.done_receive('q', 's', %s, %s)"
+    ((first, found, token),) = db.main.all(query, None, None)
+    assert found == "a"
+    ((second, found, other),) = db.main.all(query, token, [first])
+    assert found == "b"
+    with refused("PQ025"):
+        db.main.all(query, token, [first])
+    assert db.main.all(query, other, [second]) == []
+    assert db.main.one(LEFT) == 0
