@@ -13,6 +13,9 @@ DEMO ?=
 CASE ?=
 LONG ?=
 FILES ?=
+SECONDS ?= 40
+SEED ?= 1
+CRASHES ?= 10
 LIMIT ?=
 COMPOSE ?= docker compose
 
@@ -22,7 +25,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo postgres test test-slow test-long test-prometheus test-browser mutants screenshots check fix bench smoke compose clean
+.PHONY: help setup demo postgres test test-slow test-long stress test-prometheus test-browser mutants screenshots check fix bench smoke compose clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -63,6 +66,9 @@ test-slow: $(ARCHIVE)  ## Run the slow tests: Spark killed, on a cluster (four m
 
 test-long: $(ARCHIVE)  ## Run what slow tests show once, for minutes: executors killed, Compose's cluster
 	@$(BIN)/python -m pytest -m long -o faulthandler_timeout=900 $(TESTS) && echo "make test-long: passed" || { echo "make test-long: FAILED"; exit 1; }
+
+stress: $(STAMP)  ## Kill, stop and crash all around shared consumers (SECONDS=40 SEED=1 CRASHES=10, seconds between them)
+	@$(BIN)/python -m tests.stress $(SECONDS) $(SEED) $(CRASHES) && echo "make stress: passed" || { echo "make stress: FAILED"; exit 1; }
 
 test-prometheus: $(STAMP)  ## Test the alert rules and the Grafana board with Debian's Prometheus
 	@command -v promtool >/dev/null || { echo "promtool is missing: apt-get install prometheus (Debian, Ubuntu)"; exit 1; }

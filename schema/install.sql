@@ -265,6 +265,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/inflight/add_runs.sql
 \ir functions/internal/inflight/promote.sql
 \ir functions/internal/inflight/end_runs.sql
+\ir functions/internal/inflight/take_from_flight.sql
 \ir functions/internal/inflight/add_pieces.sql
 \ir functions/internal/inflight/take_piece.sql
 \ir functions/internal/inflight/read_new.sql

@@ -356,3 +356,30 @@ def test_done_receive_ends_one_claim_and_makes_the_next(db: Database) -> None:
         db.main.all(query, token, [first])
     assert db.main.all(query, other, [second]) == []
     assert db.main.one(LEFT) == 0
+
+
+CANCEL = "select state from pgq.cancel_event('q', array[%s::bigint]) where consumer_name = 's'"
+
+
+def test_event_that_nobody_has_claimed_is_cancelled(db: Database) -> None:
+    shared(db, "a1", "b1", "b2", "b3", "c1", key="extra1")
+    ids = {data: id_ for id_, data in db.main.all("select ev_id, ev_data from pgq.event_1")}
+    claimed = receive(db.main)
+    assert data(claimed) == ["a1"]
+    states = [db.main.one(CANCEL, ids[each]) for each in ("a1", "b1", "b2", "b2")]
+    assert states == ["delivered", "cancelled", "cancelled", "cancelled"]
+    insert(db.main, "d1")
+    new = db.main.one("select max(ev_id) from pgq.event_1")
+    assert db.main.one(CANCEL, new) == "cancelled"
+    assert sorted(drain(db.main)) == ["b3", "c1"]
+    assert db.main.one(CANCEL, ids["c1"]) == "delivered"
+
+
+def test_event_of_a_piece_is_cancelled(db: Database) -> None:
+    shared(db)
+    db.main.run(BULK.format(1, 5000))
+    first = receive(db.main)
+    last = db.main.one("select max(ev_id) from pgq.event_1")
+    assert db.main.one(CANCEL, last) == "cancelled"
+    assert done(db.main, first) == 1
+    assert "5000" not in drain(db.main, 1000)

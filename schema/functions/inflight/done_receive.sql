@@ -9,7 +9,8 @@ create or replace function pgq.done_receive(
     i_limit int default 1, i_lease interval default '30 seconds', i_holder int default null,
     out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry int,
     out ev_type text, out ev_data text, out ev_extra1 text, out ev_extra2 text,
-    out ev_extra3 text, out ev_extra4 text, out attempts int, out token bigint)
+    out ev_extra3 text, out ev_extra4 text, out attempts int, out token bigint,
+    out suspect boolean)
 returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
 rows 100 as $$
 declare

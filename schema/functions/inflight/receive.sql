@@ -5,7 +5,8 @@
 --   then its lease counts. i_alone: the transaction has no other call; then its commit does not
 --   wait for the disk. A crash of the server may lose the claim, never an event.
 -- Returns: the events, those of a key in their order, how often each was claimed, and the token of
---   the claim; no rows: nothing is there.
+--   the claim; no rows: nothing is there. suspect: it may have killed a process; one that has other
+--   events in hand ends these first.
 -- Raises: PQ002 not a subscriber; PQ009 a bad limit or lease; PQ012 the queue needs a repair; PQ013
 --   not READ COMMITTED; PQ020 not shared; 42501 as range_sql.
 -- Writes: as claim_events.
@@ -15,7 +16,8 @@ create or replace function pgq.receive(
     i_alone boolean default false,
     out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry int,
     out ev_type text, out ev_data text, out ev_extra1 text, out ev_extra2 text,
-    out ev_extra3 text, out ev_extra4 text, out attempts int, out token bigint)
+    out ev_extra3 text, out ev_extra4 text, out attempts int, out token bigint,
+    out suspect boolean)
 returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
 rows 100 as $$
 begin

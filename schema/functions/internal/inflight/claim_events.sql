@@ -4,14 +4,16 @@
 -- is left, and ahead when half of a large one is gone.
 -- Parameters: i_alone: the transaction ends with this call. Then it waits while another session
 --   refills, and may refill ahead; else it would hold the lock of a refill until its end.
--- Returns: events with their attempts, this one included, and the token of the claim.
+-- Returns: events with their attempts, this one included, and the token of the claim; suspect: see
+--   sweep_runs.
 -- Raises: PQ012 as read_events; as refill.
 -- Writes: as claim_run, claim_runs, refill, sweep_runs.
 create or replace function pgq.claim_events(
     s pgq.registration, i_limit int, i_lease interval, i_holder int, i_alone boolean,
     out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry int,
     out ev_type text, out ev_data text, out ev_extra1 text, out ev_extra2 text,
-    out ev_extra3 text, out ev_extra4 text, out attempts int, out token bigint)
+    out ev_extra3 text, out ev_extra4 text, out attempts int, out token bigint,
+    out suspect boolean)
 returns setof record language plpgsql rows 100 as $$
 declare
     f pgq.front;
@@ -29,15 +31,17 @@ begin
         if r.run_sub is not null then
             return query execute format(
                 'select ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data, ev_extra1, '
-                'ev_extra2, ev_extra3, ev_extra4, $3, $4 from pgq.%I '
+                'ev_extra2, ev_extra3, ev_extra4, $3, $4, $5 from pgq.%I '
                 'where ctid = any ($2) and ev_id = any ($1) order by ev_id',
                 pgq.event_table(s.sub_queue, r.run_table))
-                using r.run_ids, r.run_places, r.run_attempts, r.run_token;
+                using r.run_ids, r.run_places, r.run_attempts, r.run_token,
+                      r.run_part is not null;
             get diagnostics v_count = row_count;
             exit when v_count = cardinality(r.run_ids);
             return query
             select e.ev_id, e.ev_time, e.ev_txid, e.ev_retry, e.ev_type, e.ev_data, e.ev_extra1,
-                   e.ev_extra2, e.ev_extra3, e.ev_extra4, r.run_attempts, r.run_token
+                   e.ev_extra2, e.ev_extra3, e.ev_extra4, r.run_attempts, r.run_token,
+                   r.run_part is not null
               from pgq.read_events(s.sub_queue, r.run_ids, r.run_places,
                        array_fill(r.run_table::int, array[cardinality(r.run_ids)])) e;
             exit;
@@ -47,7 +51,7 @@ begin
         if m.ids is not null then
             return query
             select e.ev_id, e.ev_time, e.ev_txid, e.ev_retry, e.ev_type, e.ev_data, e.ev_extra1,
-                   e.ev_extra2, e.ev_extra3, e.ev_extra4, m.attempts[e.n], v_token
+                   e.ev_extra2, e.ev_extra3, e.ev_extra4, m.attempts[e.n], v_token, m.suspect
               from pgq.read_events(s.sub_queue, m.ids, m.places, m.tables) e;
             v_count := 1;
             exit;

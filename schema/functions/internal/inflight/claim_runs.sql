@@ -4,10 +4,12 @@
 --
 -- Suspects (run_part) are claimed alone, and in parts: see sweep_runs.
 -- Returns: of each event its id, its place, its table and how often it was claimed; null: none.
+--   suspect: they are.
 -- Writes: update, insert pgq.inflight.
 create or replace function pgq.claim_runs(
     i_sub int, f pgq.front, i_token bigint, i_limit int, i_lease interval, i_holder int,
-    out ids bigint[], out places tid[], out tables int[], out attempts int[])
+    out ids bigint[], out places tid[], out tables int[], out attempts int[],
+    out suspect boolean)
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     v_runs constant int := (i_limit + f.front_run - 1) / f.front_run;
@@ -41,7 +43,7 @@ begin
     whole as (
         update pgq.inflight i
            set run_token = i_token, run_due = v_due, run_attempts = i.run_attempts + 1,
-               run_took = c.total, run_part = null, run_holder = i_holder
+               run_took = c.total, run_holder = i_holder
           from chosen c where i.ctid = c.place and c.cut = c.size
         returning i.*),
     rest as (
@@ -54,15 +56,16 @@ begin
     split as (
         insert into pgq.inflight (
             run_sub, run_token, run_no, run_due, run_key, run_ord, run_table, run_attempts,
-            run_took, run_crashes, run_holder, run_ids, run_places)
+            run_took, run_part, run_crashes, run_holder, run_ids, run_places)
         select i_sub, i_token, nextval('pgq.run_no_seq'), v_due, run_key, run_ord, run_table,
-               run_attempts + 1, total, run_crashes, i_holder, run_ids[:cut], run_places[:cut]
+               run_attempts + 1, total, run_part, run_crashes, i_holder, run_ids[:cut],
+               run_places[:cut]
           from rest
         returning *)
     select array_agg(e.id order by c.run_ord, n), array_agg(e.place order by c.run_ord, n),
            array_agg(c.run_table order by c.run_ord, n),
-           array_agg(c.run_attempts order by c.run_ord, n)
-      into ids, places, tables, attempts
+           array_agg(c.run_attempts order by c.run_ord, n), bool_or(c.run_part is not null)
+      into ids, places, tables, attempts, suspect
       from (select * from whole union all select * from split) c
      cross join unnest(c.run_ids, c.run_places) with ordinality e (id, place, n);
 end $$;

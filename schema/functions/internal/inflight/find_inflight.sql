@@ -1,5 +1,5 @@
 -- The registration of a consumer whose events are claimed.
--- Raises: PQ002 not a subscriber; PQ020 it is not shared.
+-- Raises: PQ002 not a subscriber; PQ020 it is not shared; PQ024 as raise_detached.
 create or replace function pgq.find_inflight(i_queue_name text, i_consumer_name text)
 returns pgq.registration language plpgsql as $$
 declare
@@ -16,6 +16,8 @@ begin
                 'select pgq.register_shared_consumer(%L, %L)', i_queue_name, i_consumer_name);
     elsif r.sub_mode is distinct from 'inflight' then
         perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, r.sub_mode);
+    elsif r.sub_detached is not null then
+        perform pgq.raise_detached(i_queue_name, i_consumer_name, r.sub_detached);
     end if;
     return r;
 end $$;

@@ -7,7 +7,7 @@
 -- it commits. A tick that was chosen by its sequence number may see nothing new: then it goes on
 -- from there.
 -- Returns: whether looking again is worth while.
--- Raises: PQ012 as check_queue; as range_sql.
+-- Raises: PQ012 as check_queue; PQ024 it was detached; as range_sql.
 -- Writes: advisory lock; insert, delete pgq.front; as add_runs, add_pieces, take_piece.
 create or replace function pgq.refill(
     s pgq.registration, i_limit int, i_alone boolean)
@@ -24,6 +24,8 @@ declare
     v_places tid[];
     v_tables int[];
     v_keys bigint[];
+    q pgq.queue;
+    v_version text;
     v_first bigint;
     v_runs int := 0;
     v_events int := 0;
@@ -39,6 +41,11 @@ begin
                     pg_advisory_unlock_shared(pgq.lock_number('refill'), s.sub_id);
         end if;
         return i_alone;
+    end if;
+    select * into q from pgq.queue where queue_id = s.sub_queue;
+    v_version := (select xmin::text from pgq.queue where queue_id = s.sub_queue);
+    if current_setting('pgq.checked_' || q.queue_id, true) is distinct from v_version then
+        perform pgq.check_queue(q.queue_id, q.queue_name, v_version);
     end if;
     select * into f from pgq.front where front_sub = s.sub_id order by front_no desc limit 1;
     f.front_low := coalesce((
@@ -97,6 +104,11 @@ begin
     if v_runs > 0 then
         f.front_run := greatest(1, v_events / v_runs);
     end if;
+    -- Its tables are locked since they were read. So if it was detached, and events truncated, that
+    -- was before, and this statement sees it.
+    perform pgq.raise_detached(q.queue_name, co_name, sub_detached)
+       from pgq.registration join pgq.consumer on co_id = sub_consumer
+      where sub_id = s.sub_id and sub_detached is not null;
     f.front_no := f.front_no + 1;
     f.front_low := least(f.front_low, v_first);
     f.front_half := case when v_more then v_first + v_runs / 2 else c_end end;

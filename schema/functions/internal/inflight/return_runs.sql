@@ -23,7 +23,9 @@ begin
                run_no = nextval('pgq.run_no_seq'),
                run_due = case when i_delay > '0' then clock_timestamp() + i_delay end,
                run_key = case when i_keep then i.run_key end, run_holder = null, run_took = null,
-               run_crashes = 0, run_attempts = i.run_attempts - (not i_tried)::int
+               run_part = case when not i_tried then i.run_part end,
+               run_crashes = case when i_tried then 0 else i.run_crashes end,
+               run_attempts = i.run_attempts - (not i_tried)::int
           from pgq.inflight o
          where o.ctid = i.ctid and i.run_sub = s.sub_id and i.run_token = i_token
            and (i_ids is null or i.run_ids <@ i_ids)

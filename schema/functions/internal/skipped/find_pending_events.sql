@@ -1,5 +1,5 @@
 -- Of some events, those that a position has not reached: the end of its open batch, else its last
--- tick, does not see them. So an open batch has no pending event. While parts of a cut range are
+-- tick, or the front, does not see them. Those of a piece are not reached either. So an open batch has no pending event. While parts of a cut range are
 -- left, all of the range counts as reached. A lane reaches only the events of its keys. While lanes
 -- are changed, the new ones have opened nothing, so an event beyond the stop tick is pending
 -- anyway.
@@ -12,10 +12,12 @@ create or replace function pgq.find_pending_events(
     p pgq.current_position, i_events pgq.event_template[])
 returns pgq.event_template[] language plpgsql as $$
 declare
-    v_end constant txid_snapshot := (
+    v_end constant txid_snapshot := coalesce((
+        select front_snapshot from pgq.front
+         where front_sub = p.sub_id and p.sub_mode = 'inflight' order by front_no desc limit 1), (
         select tick_snapshot from pgq.tick
          where tick_queue = p.sub_queue
-           and tick_id = coalesce(p.pos_next_tick, p.pos_last_tick) limit 1);
+           and tick_id = coalesce(p.pos_next_tick, p.pos_last_tick) limit 1));
     v_events pgq.event_template[];
 begin
     execute format($sql$
@@ -27,7 +29,11 @@ begin
                 select case when stage_txid is null then ev_txid
                            else stage_released_by end) v (txid)
          where (ev_owner is null or ev_owner = $3) and %s
-           and txid_visible_in_snapshot(v.txid, $4) is not true$sql$,
+           and (txid_visible_in_snapshot(v.txid, $4) is not true or exists (
+                select from pgq.piece
+                 where piece_sub = $3 and piece_group = ev_id >> 10
+                   and txid_visible_in_snapshot(v.txid, piece_end)
+                   and not txid_visible_in_snapshot(v.txid, piece_start)))$sql$,
         coalesce(pgq.lane_sql(p.sub_filter -> 'lane'), 'true'))
         into v_events using i_events, p.sub_queue, coalesce(p.sub_parent, p.sub_id), v_end;
     return v_events;

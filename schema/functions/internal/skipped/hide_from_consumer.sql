@@ -1,13 +1,13 @@
 -- Hides events from one consumer: see hide_events. Pending events get a row in pgq.skipped_event,
 -- unless the consumer reads ranges of ticks, which never change. An event that an open batch still
--- has is delivered. Its copies stay: the consumer has asked for them.
+-- has, or a claim, is delivered; one in flight that nobody has claimed is not. Its copies stay: the consumer has asked for them.
 --
 -- Copies that wait are removed before the event tables are read again. A row that
 -- maint_retry_events is moving meanwhile is waited for, and then found in an event table.
 -- Parameters: r: the consumer, locked by the caller, with its lanes. i_events: what
 --   find_events_by_id found, before and after the lock. i_since: a snapshot from before that.
 -- Returns: the state of each event: cancelled, delivered, by ticks, unknown.
--- Writes: as remove_waiting; insert pgq.skipped_event.
+-- Writes: as remove_waiting, take_from_flight; insert pgq.skipped_event.
 create or replace function pgq.hide_from_consumer(
     r pgq.registration, i_ids bigint[], i_events pgq.event_template[], i_since txid_snapshot,
     out event_id bigint, out state text)
@@ -19,7 +19,11 @@ declare
     v_pending pgq.event_template[] := '{}';
     v_open bigint[] := '{}';
     v_by_ticks boolean;
+    v_taken bigint[] := '{}';  -- out of flight
 begin
+    if r.sub_mode = 'inflight' then
+        select taken, held into v_taken, v_open from pgq.take_from_flight(r.sub_id, i_ids);
+    end if;
     for p in
         select c.* from pgq.current_position c
          where c.sub_id = r.sub_id or c.sub_parent = r.sub_id
@@ -40,6 +44,9 @@ begin
     if v_by_ticks is not true then
         insert into pgq.skipped_event (skip_sub, skip_txid, skip_id)
         select r.sub_id, ev_txid, ev_id from unnest(v_pending) where ev_id <> all (v_open)
+        union
+        select r.sub_id, ev_txid, ev_id from unnest(v_found)
+         where ev_id = any (v_taken) and coalesce(ev_owner, r.sub_id) = r.sub_id
         on conflict do nothing;
     end if;
     return query

@@ -1,0 +1,35 @@
+-- Takes events out of flight that nobody has claimed, for hide_events. A run that another session
+-- has locked is being claimed just now, or promoted: it stays, and nobody is waited for. Until the
+-- caller's transaction ends, the consumer gets nothing new.
+-- Returns: taken: their ids; held: those that stay in flight.
+-- Writes: advisory lock; delete, update pgq.inflight; as promote.
+create or replace function pgq.take_from_flight(
+    i_sub int, i_ids bigint[], out taken bigint[], out held bigint[])
+language plpgsql as $$
+declare
+    r record;
+begin
+    taken := '{}';
+    perform pg_advisory_xact_lock(pgq.lock_number('refill'), i_sub);
+    for r in
+        select ctid as place, * from pgq.inflight
+         where run_sub = i_sub and run_token <= 0 and run_ids && i_ids for update skip locked
+    loop
+        taken := taken || array(select id from unnest(r.run_ids) id where id = any (i_ids));
+        if r.run_ids <@ i_ids then
+            delete from pgq.inflight where ctid = r.place;
+            perform pgq.promote(i_sub, array[r.run_key], array[r.run_ord])
+              where r.run_key is not null and r.run_token <> -2;
+        else
+            update pgq.inflight
+               set (run_ids, run_places) = (
+                    select array_agg(e.id order by n), array_agg(e.place order by n)
+                      from unnest(r.run_ids, r.run_places) with ordinality e (id, place, n)
+                     where e.id <> all (i_ids))
+             where ctid = r.place;
+        end if;
+    end loop;
+    held := array(
+        select id from pgq.inflight cross join unnest(run_ids) id
+         where run_sub = i_sub and run_ids && i_ids and id = any (i_ids));
+end $$;
