@@ -317,7 +317,7 @@ _FOREIGN: LiteralString = """
         where d.deptype = 'n'
             and case nspname when 'pgq' then
                 coalesce(p.proname <> all (%(functions)s) and p.proname !~ '^insert_group_[0-9]+$',
-                    c.relname <> all (%(relations)s || '{batch_id_seq}'::text[])
+                    c.relname <> all (%(relations)s || '{batch_id_seq,run_no_seq}'::text[])
                     and c.relname !~ '^event_[0-9]+(_[0-9]+|_id_seq|_tick_seq)?$'
                     and c.relname !~ '^(truncation|history)_[0-9]+$'
                     and not exists (select from pg_depend o where o.classid = d.classid

@@ -74,6 +74,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/admin/create_queue.sql
 \ir functions/admin/drop_queue.sql
 \ir functions/admin/set_queue_config.sql
+\ir functions/internal/inflight/repair_flight.sql
 \ir functions/admin/repair_queue.sql
 
 -- Producers: inserting events

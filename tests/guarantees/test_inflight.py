@@ -383,3 +383,30 @@ def test_event_of_a_piece_is_cancelled(db: Database) -> None:
     assert db.main.one(CANCEL, last) == "cancelled"
     assert done(db.main, first) == 1
     assert "5000" not in drain(db.main, 1000)
+
+
+@pytest.mark.parametrize("bulk", [0, 5000])
+def test_repaired_queue_goes_on_with_what_is_in_flight(db: Database, bulk: int) -> None:
+    shared(db, "done", "claimed", "delayed", "held", "copied")
+    holder = db.main.one("select pgq.hold('q', 's', 'host:1')")
+    claimed = receive(db.main, 5)
+    assert done(db.main, claimed[:1]) == 1
+    assert call(db.main, "retry", claimed[2:3], "1 hour") == 1
+    assert call(db.main, "release", claimed[3:4]) == 1
+    assert data(receive(db.main, holder=holder)) == ["held"]
+    for table in (1, 2, 0):
+        follow(db)
+        assert db.main.rotate() == table
+    insert(db.main, "done too")
+    assert drain(db.main) == ["done too"]
+    db.main.run(BULK.format(1, bulk))
+    big = receive(db.main, 100)
+    assert len(big) == bool(bulk) * 100
+    db.main.one("select pgq.repair_queue('q')")
+    insert(db.main, "new")
+    assert (done(db.main, big) if big else 0) == 0
+    db.main.run(SOON)
+    found = drain(db.main, 1000)
+    numbers = {str(number) for number in range(1, bulk + 1)}
+    assert sorted(set(found) - numbers) == ["claimed", "copied", "delayed", "held", "new"]
+    assert len(found) == 5 + bulk

@@ -176,3 +176,14 @@ def test_events_without_a_key_have_no_order(db: Database) -> None:
     for number in range(3):
         db.main.one("select pgq.insert_event('q', 't', %s)", str(number))
     assert [data(receive(db.main)) for _ in range(3)] == [["0"], ["1"], ["2"]]
+
+
+def test_event_behind_a_cancelled_one_waits_for_the_one_before_it(db: Database) -> None:
+    shared(db, "a1", "a2", key="extra1")
+    first = receive(db.main)
+    cancelled = db.main.one("select max(ev_id) from pgq.event_1")
+    db.main.one("select pgq.cancel_event('q', array[%s::bigint])", cancelled)
+    insert(db.main, "a3")
+    assert receive(db.main) == []
+    assert done(db.main, first) == 1
+    assert drain(db.main) == ["a3"]

@@ -27,7 +27,7 @@
 -- Writes: as lock_queue, count_truncation, seq_setval, mark_checked; setval; update pgq.queue;
 --   truncate and insert on the event tables; update and delete pgq.tick; delete pgq.stage; update
 --   pgq.position, pgq.parked, pgq.skipped_event, pgq.registration, pgq.delayed_event,
---   pgq.retry_queue.
+--   pgq.retry_queue; as repair_flight.
 create or replace function pgq.repair_queue(i_queue_name text)
 returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -94,6 +94,9 @@ begin
        from (select 'pgq.queue_queue_id_seq'::regclass, max(queue_id) from pgq.queue union all
              select 'pgq.consumer_co_id_seq', max(co_id) from pgq.consumer union all
              select 'pgq.registration_sub_id_seq', max(sub_id) from pgq.registration union all
+             select 'pgq.holder_holder_id_seq', max(holder_id) from pgq.holder union all
+             select 'pgq.run_no_seq', max(greatest(run_no, run_token >> 16)) from pgq.inflight
+             union all
              select 'pgq.batch_id_seq', max(pos_batch) >> 20 from pgq.position
             ) used (sequence, number)
       where used.number > coalesce(pg_sequence_last_value(used.sequence), 0);
@@ -139,8 +142,6 @@ begin
       left join (select ev_txid, ev_id, 3 + 2 * unseen from pg_temp.pgq_repair
                   where ev_owner is null) kept (old, id, txid)
         on kept.old = o.skip_txid and kept.id = o.skip_id;
-    drop table pg_temp.pgq_repair;
-
     update pgq.position p
        set pos_batch = pgq.new_batch_id()
       from pgq.current_position c
@@ -160,6 +161,8 @@ begin
     update pgq.tick t set tick_snapshot = concat(3 + 2 * k.j, ':', 3 + 2 * k.j, ':')::txid_snapshot
       from unnest(v_ticks) with ordinality k (id, j)
      where t.tick_queue = q.queue_id and t.tick_id = k.id;
+    perform pgq.repair_flight(q.queue_id, v_ticks, v_snapshots);
+    drop table pg_temp.pgq_repair;
     update pgq.queue
        set queue_cur_table = 0, queue_low_tick = v_ticks[1], queue_switch_tick = v_ticks[1],
            queue_switch_time = now(), queue_switch_step1 = txid_current(),

@@ -2,7 +2,7 @@
 -- has locked is being claimed just now, or promoted: it stays, and nobody is waited for. Until the
 -- caller's transaction ends, the consumer gets nothing new.
 -- Returns: taken: their ids; held: those that stay in flight.
--- Writes: advisory lock; delete, update pgq.inflight; as promote.
+-- Writes: advisory lock; delete, update pgq.inflight; update pgq.last_run; as promote.
 create or replace function pgq.take_from_flight(
     i_sub int, i_ids bigint[], out taken bigint[], out held bigint[])
 language plpgsql as $$
@@ -18,8 +18,16 @@ begin
         taken := taken || array(select id from unnest(r.run_ids) id where id = any (i_ids));
         if r.run_ids <@ i_ids then
             delete from pgq.inflight where ctid = r.place;
-            perform pgq.promote(i_sub, array[r.run_key], array[r.run_ord])
-              where r.run_key is not null and r.run_token <> -2;
+            if r.run_key is not null then
+                -- the last run of the key is another one now
+                update pgq.last_run
+                   set last_ord = coalesce((
+                        select max(run_ord) from pgq.inflight
+                         where run_sub = i_sub and run_key = r.run_key), last_ord)
+                 where last_sub = i_sub and last_key = r.run_key;
+                perform pgq.promote(i_sub, array[r.run_key], array[r.run_ord])
+                  where r.run_token <> -2;
+            end if;
         else
             update pgq.inflight
                set (run_ids, run_places) = (
