@@ -40,6 +40,7 @@ def _with_neighbour(server: Server, template: str) -> Iterator[str]:
         db.main.insert("the neighbour's", "next")
         for _ in range(9):  # its last tick is beyond those of short tests
             db.main.tick("next")
+        db.main.drain("c", "next")
         db.main.next("d", "next")
         db.close()
         with queue_template(server, neighbour, "q", "c", **ROTATES) as name:

@@ -46,10 +46,7 @@ def die(db: Database, times: int) -> tuple[object, ...]:
             "select pgq.register_consumer_at('q', 'c', min(tick_id)) from pgq.get_tick_info('q')",
             ("host:1:a", None, None),
         ),
-        (
-            "select pgq.finish_batch({batch}), pgq.advance_subscription('q', 'c', 2, 3)",
-            NEW,
-        ),
+        ("select pgq.finish_batch({batch}), pgq.advance_subscription('q', 'c', 2, 3)", NEW),
     ],
 )
 def test_moves_keep_the_holder_and_progress_clears_the_tries(
@@ -72,9 +69,7 @@ def test_finish_part_without_progress_keeps_the_tries(db: Database) -> None:
     assert db.main.all(ATTEMPT) == [PROGRESSED]
 
 
-def test_crashes_narrow_the_parts_and_then_count_against_the_first_event(
-    db: Database,
-) -> None:
+def test_crashes_narrow_the_parts_and_then_count_against_the_first_event(db: Database) -> None:
     batch, (first, *_) = open_batch(db, *"abc")
     learned = [begin_run(db, f"run {number}") for number in range(6)]
     assert learned == [

@@ -8,15 +8,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.guarantees.lanes import (
-    LANES,
-    SET,
-    TAKEN,
-    held_look,
-    in_order,
-    insert,
-    runs,
-)
+from tests.guarantees.lanes import LANES, SET, TAKEN, held_look, in_order, insert, runs
 from tests.guarantees.sessions import refused
 from tests.support.gates import wait_until_blocked
 

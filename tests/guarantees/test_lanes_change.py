@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
 STOP = "select max(sub_stop_tick) from pgq.registration"
-FURTHEST = "select max(coalesce(pos_next_tick, pos_last_tick)) from pgq.current_position"
+FURTHEST = """
+    select max(coalesce(pos_next_tick, pos_last_tick)) from pgq.current_position
+     where sub_queue = 1"""
 RETRY = """
     select pgq.event_retry(%s, array_agg(ev_id), array_agg(ev_txid), array_agg(interval '0'))
     from pgq.get_batch_events(%s) where ev_extra1 = %s

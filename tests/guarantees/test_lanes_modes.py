@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.guarantees.lanes import (
-    KEYS,
-    LANES,
-    REGISTER,
-    SET,
-    TAKEN,
-    Run,
-    in_order,
-    insert,
-    runs,
-)
+from tests.guarantees.lanes import KEYS, LANES, REGISTER, SET, TAKEN, Run, in_order, insert, runs
 from tests.guarantees.ranges import PIN
 from tests.guarantees.sessions import refused
 from tests.guarantees.workers import Worker

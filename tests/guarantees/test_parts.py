@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 FINISH_PART = "select pgq.finish_part(%s, %s, %s)"
 FENCED = "select pgq.finish_part(%s, %s, null, %s)"
+PROGRESS = "select pos_moved from pgq.current_position where sub_queue = 1"
 POSITION = "select pos_no from pgq.current_position where sub_queue = 1"
 
 
@@ -67,9 +68,12 @@ def test_position_is_checked_until_the_batch_moves_or_ends(db: Database, isolati
         (events[0].id, None),
         (None, []),
         (None, [events[2].id]),
+        (events[0].id, []),
     ]
     for moved, (up_to, done) in enumerate(moves):
+        before = db.main.one(PROGRESS)
         assert finish_part(db.main, batch, up_to, done) == 1
+        assert (db.main.one(PROGRESS) > before) == ((up_to, done) != (None, []))
         with refused("PQ003"):
             check(at + moved)
         check(at + moved + 1)
@@ -184,6 +188,8 @@ def test_many_parts_of_a_batch_are_read_newest_first(db: Database) -> None:
         (1, None, "are finished already"),
         (99, None, "event 99 lies beyond batch"),
         (None, [99], "event 99 lies beyond batch"),
+        (None, [2, 99], "event 99 lies beyond batch"),
+        (3, [99], "event 99 lies beyond batch"),
     ],
 )
 def test_part_that_makes_no_sense_is_refused(

@@ -9,16 +9,7 @@ import pytest
 from tests.guarantees.ranges import EVENTS, ticks
 from tests.guarantees.sessions import refused
 from tests.guarantees.stage_play import WRITERS, Play
-from tests.guarantees.stages import (
-    DROP,
-    MAINT,
-    WAITING,
-    age,
-    commit_stage,
-    open_stage,
-    read,
-    stage,
-)
+from tests.guarantees.stages import DROP, MAINT, WAITING, age, commit_stage, open_stage, read, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

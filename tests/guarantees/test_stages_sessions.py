@@ -10,16 +10,7 @@ import psycopg
 import pytest
 
 from tests.guarantees.sessions import RR, refused
-from tests.guarantees.stages import (
-    DROP,
-    MAINT,
-    READ,
-    age,
-    commit_stage,
-    open_stage,
-    read,
-    stage,
-)
+from tests.guarantees.stages import DROP, MAINT, READ, age, commit_stage, open_stage, read, stage
 from tests.guarantees.test_faults_drop import DROP as DROP_QUEUE
 from tests.guarantees.test_faults_drop import GONE
 from tests.schema.statements import COMMIT

@@ -49,9 +49,7 @@ def test_rotation_of_a_clock_that_was_ahead_makes_no_consumer_wait(db: Database)
     assert detach(db) == 1
 
 
-def test_what_is_gone_is_told_and_the_consumer_goes_on_from_the_earliest_tick(
-    db: Database,
-) -> None:
+def test_what_is_gone_is_told_and_the_consumer_goes_on_from_the_earliest_tick(db: Database) -> None:
     db.queue(consumers=("c", "other"))
     stall(db)
     batch = db.main.next()
@@ -67,9 +65,7 @@ def test_what_is_gone_is_told_and_the_consumer_goes_on_from_the_earliest_tick(
     assert db.main.drain() == ["c"]
 
 
-def test_repair_does_not_make_a_detached_consumer_live(
-    db: Database,
-) -> None:
+def test_repair_does_not_make_a_detached_consumer_live(db: Database) -> None:
     db.queue(consumers=("c", "other"))
     stall(db)
     assert detach(db) == 1
