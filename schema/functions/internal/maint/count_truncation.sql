@@ -6,8 +6,7 @@ returns void language plpgsql as $$
 declare
     v_marks constant text[] := array(
         select relname from pg_class
-         where relnamespace = 'pgq'::regnamespace and relkind = 'r'
-           and relname ~ '^truncation_[0-9]+$'
+         where relnamespace = 'pgq'::regnamespace and relname ~ '^truncation_[0-9]+$'
          order by substr(relname, 12)::bigint desc);
     v_mark text;
 begin

@@ -19,7 +19,7 @@ begin
         begin
             for v_mark in
                 select relname from pg_class
-                 where relnamespace = 'pgq'::regnamespace and relkind = 'r'
+                 where relnamespace = 'pgq'::regnamespace
                    and relname ~ '^truncation_[0-9]+$' order by relname
             loop
                 execute format('lock table pgq.%I in access exclusive mode', v_mark);
