@@ -186,7 +186,9 @@ def test_dump_that_has_its_locks_puts_a_compaction_off(db: Database) -> None:
 
 
 RESTORED_OVER = "create table pgq.truncation_9 ()"  # what pg_restore --clean leaves
-MARKS = "select relname from pg_class where starts_with(relname, 'truncation')"
+MARKS = """
+    select relname from pg_class
+     where relnamespace = 'pgq'::regnamespace and starts_with(relname, 'truncation')"""
 
 
 @COMPACTIONS
@@ -194,7 +196,7 @@ def test_mark_that_a_restore_has_left_goes_with_the_next_compaction(
     db: Database, compact: str
 ) -> None:
     leave_a_batch_open(db)
-    db.main.run(RESTORED_OVER)
+    db.main.run(f"{RESTORED_OVER}; create table public.truncation_99 ()")
     assert db.main.one(f"select pgq.{compact}()") is True
     assert db.main.all(MARKS) == [("truncation_10",)]
 
