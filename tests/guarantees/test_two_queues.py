@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import psycopg
+import pytest
+
 from tests.guarantees.everything import DUE, EVERYBODY, HOLDER, Told, go_on, take_all
 
 if TYPE_CHECKING:
@@ -26,6 +29,23 @@ TICKS = """
     select tick_time, tick_event_seq from pgq.tick
      where tick_queue = 1 and tick_id = any (%s) order by tick_id desc"""
 TICK = "(select min(tick_id) from pgq.get_tick_info('q'))"
+AHEAD, GONE = "tick_id=9, first_tick=1, last_tick=4", "tick_id=2, first_tick=3, last_tick=4"
+UNREACHED = [  # the lowest tick, the call, the error, and what it tells
+    (1, "register_consumer_at('q', 'c', 9)", "PQ005", "keeps ticks 1 to 4, of"),
+    (1, "register_consumer_at('q', 'c', 9)", "PQ005", "the last before this one: 4"),
+    (1, "seek_consumer('q', 'c', 9)", "PQ005", "the last one before it is 4"),
+    (1, "seek_consumer('q', 'c', 9)", "PQ005", AHEAD),
+    (1, "pin_range('q', 'c', 4, 9)", "PQ005", ""),
+    (1, "advance_subscription('q', 'c', 4, 9)", "PQ005", ""),
+    (1, "get_tick_events('q', 1, 9)", "PQ005", AHEAD),
+    (1, "tick_event_sql('q', 1, 9, '{}')", "PQ005", AHEAD),
+    (1, "get_tick_stages('q', 1, 9)", "PQ005", AHEAD),
+    (3, "register_consumer_at('q', 'c', 2)", "PQ005", "keeps ticks 3 to 4, of"),
+    (3, "register_consumer_at('q', 'c', 2)", "PQ005", "the last before this one: none"),
+    (3, "seek_consumer('q', 'c', 2)", "PQ016", GONE),
+    (3, "get_tick_events('q', 2, 4)", "PQ016", GONE),
+    (3, "reattach_consumer('q', 'late')", "PQ016", "tick_id=1, first_tick=3, last_tick=4"),
+]
 CALLS = (
     "begin_replay('q', 'plain', 'all', '-infinity', 'infinity')",
     f"register_consumer_at('q', 'plain', {TICK})",
@@ -88,6 +108,21 @@ def test_row_of_a_batch_is_that_of_its_ticks(db: Database) -> None:
             (f"pgq.event_1_{number}",) for number in range(3)
         ]
         assert db.main.finish(batch) == 1
+
+
+def test_ticks_of_another_queue_cannot_be_reached(db: Database) -> None:
+    """The neighbour has ticks 1 to 10, this queue 1 to 4."""
+    db.queue(consumers=("c", "late"))
+    db.main.tick_after("a", "b", "c")
+    db.main.drain()
+    db.main.run("update pgq.registration set sub_detached = now() where sub_consumer > 0")
+    for low, call, code, told in UNREACHED:
+        db.main.run(f"update pgq.queue set queue_low_tick = {low} where queue_id = 1")
+        with pytest.raises(psycopg.Error) as failed:
+            db.main.one(f"select pgq.{call}")
+        diag = failed.value.diag
+        assert diag.sqlstate == code, call
+        assert told in f"{diag.message_primary} {diag.message_detail} {diag.message_hint}", call
 
 
 def _rows(session: Session, queue: int, lock: str = "") -> dict[str, list[Any]]:
