@@ -152,6 +152,7 @@ IN_PROGRESS = "select backend_xid is not null from pg_stat_activity where pid = 
         "select pgq.insert_event('q', 't', 'd', '1', '2', '3', '4')",
         "select count(*) from pgq.insert_events('q', array['t'], array['d'])",
         "select pgq.insert_event_raw('q', null, now(), null, 0, 't', 'd', '', '', '', '')",
+        "select ev_id from pgq.insert_event_once('q', 'key', '1 day', 't', 'd')",
     ],
 )
 def test_event_that_a_tick_counts_is_seen_or_known_to_be_in_progress(

@@ -140,12 +140,7 @@ def test_holder_is_dead_without_lock_lease_or_sign_of_life(
 
 @pytest.mark.parametrize(
     ("gone", "lease"),
-    [
-        (AWAY, None),
-        (ENDED, "1 minute"),
-        (STEPPED_BACK, None),
-        (STEPPED_BACK, "1 minute"),
-    ],
+    [(AWAY, None), (ENDED, "1 minute"), (STEPPED_BACK, None), (STEPPED_BACK, "1 minute")],
 )
 def test_sign_of_life_keeps_a_range(db: Database, gone: str, lease: str | None) -> None:
     one, other = workers(db, "ab")

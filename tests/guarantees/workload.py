@@ -127,11 +127,7 @@ class Outside(Consumer):
                 retried.append(event.data)
         info = batch.info
         self.log.write(
-            batch=info.id,
-            prev=info.prev_tick_id,
-            tick=info.tick_id,
-            events=events,
-            retried=retried,
+            batch=info.id, prev=info.prev_tick_id, tick=info.tick_id, events=events, retried=retried
         )
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from tests.schema.statements import state
 
+RAW = "select pgq.insert_event_raw(%s, null, null, null, 0, 't', 'd', '', '', '', '')"
+
 
 def test_insert_event_returns_ids_that_count_up(queue, sql):
     assert sql("select pgq.insert_event('q', 't', 'd')") == 1
@@ -28,6 +30,7 @@ def test_insert_into_no_queue_is_an_error(queue, sql):
     for name, code in (("nope", "PQ001"), (None, "PQ009"), ("", "PQ001")):
         assert state(sql, "select pgq.insert_event(%s, 't', 'd')", name) == code
         assert state(sql, "select pgq.insert_events(%s, '{t}', '{d}')", name) == code
+        assert state(sql, RAW, name) == code
 
 
 def test_insert_without_any_queue_is_an_error(sql):
@@ -58,6 +61,8 @@ def test_disabled_queue_refuses_all_inserts(queue, sql):
     sql("select pgq.set_queue_config('q', 'disable_insert', 'true')")
     assert state(sql, "select pgq.insert_event('q', 't', 'd')") == "PQ006"
     assert state(sql, "select pgq.insert_events('q', '{t}', '{d}')") == "PQ006"
+    assert state(sql, "select pgq.insert_event_at('q', 'tomorrow', 't', 'd')") == "PQ006"
+    assert state(sql, RAW, "q") == "PQ006"
     assert state(sql, "select pgq.current_event_table('q')") == "PQ006"
     sql("set session_replication_role = replica")
     assert sql("select pgq.insert_event('q', 't', 'd')") is not None
@@ -74,7 +79,7 @@ def test_limit_counts_the_events_of_one_transaction(queue, sql, connection):
         sql("select pgq.insert_events('q', '{t,t}', '{d,d}')")
         assert state(sql, statement) == "PQ007"
     sql("select pgq.set_queue_config('q', 'per_tx_limit', '0')")
-    assert state(sql, statement) == "PQ007"
+    assert state(sql, statement) == state(sql, RAW, "q") == "PQ007"
 
 
 def test_insert_event_raw_chooses_all_fields(queue, sql, rows, batch):
@@ -116,9 +121,10 @@ def test_insert_events_returns_ids_in_the_order_of_the_arrays(queue, rows, batch
 
 def test_insert_events_takes_empty_arrays_and_refuses_uneven_ones(queue, rows, sql):
     assert rows("select pgq.insert_events('q', '{}', '{}')") == []
-    assert state(sql, "select pgq.insert_events('q', '{a,b}', '{a}')") == "PQ009"
-    assert state(sql, "select pgq.insert_events('q', '{a}', '{a}', '{a,b}')") == "PQ009"
-    assert state(sql, "select pgq.insert_events('q', null, '{a}')") == "PQ009"
+    for call in ("insert_events('q'", "insert_events_at('q', 'tomorrow'"):
+        for n, wrong in (*enumerate(["'{a,b}'"] * 6), (0, "null"), (1, "null")):
+            arrays = ["'{a}'"] * n + [wrong] + ["'{a}'"] * (5 - n)
+            assert state(sql, f"select pgq.{call}, {', '.join(arrays)})") == "PQ009", arrays
 
 
 def test_current_event_table_names_the_table_of_inserts(queue, sql):
