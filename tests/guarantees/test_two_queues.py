@@ -18,7 +18,8 @@ SWAP = """
     update pgq.cron set cron_name = case cron_name when 'e' then 'other' else 'e' end;
     select pgq.build_insert_path(null);
 """
-NOT_DUE = "update pgq.delayed_event set ev_deliver_at = now() + interval '1 day'"
+NOT_DUE = "update pgq.delayed_event set ev_deliver_at = 'tomorrow'"
+KEYS_END = "update pgq.dedup_key set dedup_until = %s"
 # The tables whose rows belong to queues, or to subscriptions, by these columns.
 TABLES = """
     select relname, attname from pg_attribute join pg_class on pg_class.oid = attrelid
@@ -47,6 +48,7 @@ UNREACHED = [  # the lowest tick, the call, the error, and what it tells
     (3, "reattach_consumer('q', 'late')", "PQ016", "tick_id=1, first_tick=3, last_tick=4"),
 ]
 CALLS = (
+    "insert_event_once('q', 'k1', '1 day', 't', 'd')",
     "begin_replay('q', 'plain', 'all', '-infinity', 'infinity')",
     f"register_consumer_at('q', 'plain', {TICK})",
     "seek_consumer('q', 'plain', null, false, '-infinity')",
@@ -74,6 +76,7 @@ def test_two_queues_in_the_same_state_know_nothing_of_each_other(db: Database) -
     main = db.main
     first = Told(db)
     main.run(NOT_DUE)
+    main.connection.execute(KEYS_END.encode(), ["yesterday"])
     main.run(SWAP)
     (queue,) = main.all("select queue_id from pgq.queue")[0]
     before = _rows(main, queue)
@@ -84,12 +87,14 @@ def test_two_queues_in_the_same_state_know_nothing_of_each_other(db: Database) -
     second = Told(db)
     assert _rows(main, queue) == before
     _expect_the_rest(main, second)
+    main.connection.execute(f"{KEYS_END} where dedup_queue <> {queue}".encode(), ["yesterday"])
     for call in CALLS:
         main.all(f"select pgq.{call}")
         assert _rows(main, queue) == before, call
     owner.rollback()
     main.run(SWAP)
     main.run(DUE)
+    main.connection.execute(KEYS_END.encode(), ["tomorrow"])
     _expect_the_rest(main, first)
 
 

@@ -58,7 +58,7 @@ def test_queues_of_all_groups_get_their_events_as_their_number_grows_and_shrinks
 
 
 def test_disabled_queue_refuses_all_inserts(queue, sql):
-    sql("select pgq.set_queue_config('q', 'disable_insert', 'true')")
+    sql("select pgq.set_queue_config('q', 'disable_insert', 'true'), pgq.build_insert_path(null)")
     assert state(sql, "select pgq.insert_event('q', 't', 'd')") == "PQ006"
     assert state(sql, "select pgq.insert_events('q', '{t}', '{d}')") == "PQ006"
     assert state(sql, "select pgq.insert_event_at('q', 'tomorrow', 't', 'd')") == "PQ006"
@@ -71,7 +71,7 @@ def test_disabled_queue_refuses_all_inserts(queue, sql):
 
 def test_limit_counts_the_events_of_one_transaction(queue, sql, connection):
     statement = "select pgq.insert_event('q', 't', 'd')"
-    sql("select pgq.set_queue_config('q', 'per_tx_limit', '2')")
+    sql("select pgq.set_queue_config('q', 'per_tx_limit', '2'), pgq.build_insert_path(null)")
     with connection.transaction():
         sql(statement)
         sql(statement)

@@ -98,6 +98,7 @@ def test_ticker_refuses_unknown_paused_and_external_queues(queue, sql, rows):
     sql("select pgq.set_queue_config('q', 'ticker_paused', 'false')")
     sql("select pgq.set_queue_config('q', 'external_ticker', 'true')")
     assert state(sql, "select pgq.ticker('q')") == "PQ011"
+    assert sql("select tick_id from pgq.tick_queue('q')") is None
     assert sql("select tick_id from pgq.tick_queue('nope')") is None
 
 
