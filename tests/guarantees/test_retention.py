@@ -23,7 +23,7 @@ ROTATES_AFTER = "select queue_rotates_after::text from pgq.queue where queue_id 
 LATER = """
     with switched as (
         update pgq.queue set queue_switch_time = queue_switch_time - %(by)s::interval)
-    update pgq.tick set tick_time = tick_time - %(by)s::interval"""
+    update pgq.tick set tick_time = tick_time - %(by)s::interval where tick_queue = 1"""
 # The clock was so far ahead, or behind, at the last tick.
 CLOCK = """
     update pgq.tick set tick_time = tick_time + %s::interval
