@@ -67,12 +67,7 @@ NOT_UNIQUE = """
     ],
 )
 def test_what_ends_a_program_ends_it_with_its_code_and_one_line(
-    module: Module,
-    run: Run,
-    client: pgqpy.Client,
-    statement: str,
-    code: int,
-    last: str | None,
+    module: Module, run: Run, client: pgqpy.Client, statement: str, code: int, last: str | None
 ) -> None:
     place_order(client)
     source = FAILING.replace('raise ValueError("cannot bill")', statement)
@@ -93,12 +88,7 @@ def test_what_ends_a_program_ends_it_with_its_code_and_one_line(
     ],
 )
 def test_sql_of_any_kind_of_handler_is_blamed_on_it_and_its_line(
-    module: Module,
-    run: Run,
-    client: pgqpy.Client,
-    handler: str,
-    statement: str,
-    problem: str,
+    module: Module, run: Run, client: pgqpy.Client, handler: str, statement: str, problem: str
 ) -> None:
     place_order(client)
     place = module(TRANSACTIONAL.format(statement=statement, handler=handler)) + ":Billing"

@@ -12,14 +12,7 @@ from typing import Any
 
 import pytest
 
-from pgqpy import (
-    Batch,
-    BatchLost,
-    ConsumerNotFound,
-    InvalidArgument,
-    QueueNotFound,
-    calls,
-)
+from pgqpy import Batch, BatchLost, ConsumerNotFound, InvalidArgument, QueueNotFound, calls
 from pgqpy.records import BatchInfo, Cancellation
 from tests.client.conftest import next_batch
 from tests.client.either import sql
@@ -164,10 +157,7 @@ async def test_batch_finished_twice_is_lost(orders: Any) -> None:
 
 
 async def test_what_is_no_batch_is_refused(orders: Any) -> None:
-    refusing = (
-        orders.finish_batch,
-        lambda bad: orders.call(calls.consume.get_batch_info(bad)),
-    )
+    refusing = (orders.finish_batch, lambda bad: orders.call(calls.consume.get_batch_info(bad)))
     for call, bad in product(refusing, ["7", 1.5, None, True, 2**63]):
         with pytest.raises(InvalidArgument) as caught:
             await call(bad)

@@ -100,6 +100,7 @@ def test_ticker_refuses_unknown_paused_and_external_queues(queue, sql, rows):
     assert state(sql, "select pgq.ticker('q')") == "PQ011"
     assert sql("select tick_id from pgq.tick_queue('q')") is None
     assert sql("select tick_id from pgq.tick_queue('nope')") is None
+    assert rows("select * from pgq.ticker_activity()") == []
 
 
 def test_external_tick_moves_both_sequences_and_must_grow(queue, sql):
@@ -110,7 +111,13 @@ def test_external_tick_moves_both_sequences_and_must_grow(queue, sql):
     assert sql("select pgq.seq_getval('pgq.event_1_tick_seq')") == 50
     assert sql("select pgq.insert_event('q', 't', 'd')") == 501
     assert state(sql, external, 50, 600) == "PQ009"
-    assert state(sql, external, None, 600) == "PQ009"
+    for wrong in ("null, now(), 600", "60, null, 600", "60, now(), null"):
+        assert state(sql, f"select pgq.ticker('q', {wrong})") == "PQ009"
+    sql("select pgq.create_queue('r'), pgq.set_queue_config('r', 'external_ticker', 'true')")
+    assert sql("select pgq.ticker('r', 7, now(), 0)") == 7
+    assert sql("select max(tick_id) from pgq.tick where tick_queue = 2") == 7
+    sql("select pgq.set_queue_config('q', 'ticker_paused', 'true')")
+    assert state(sql, external, 60, 600) == "PQ011"
 
 
 def test_ticker_counts_the_queues_and_goes_on_past_a_broken_one(queue, sql, connection):
@@ -205,6 +212,7 @@ def test_force_tick_reaches_the_largest_max_count(ticked, sql):
     sql("select pgq.set_queue_config('q', 'ticker_max_count', '2147483647')")
     sql("select pgq.force_tick('q')")
     assert sql("select pgq.ticker('q')") == 3
+    assert sql("select pgq.insert_event('q', 't', 'd')") < 1 << 40
 
 
 def test_tick_notifies_its_queue_and_no_insert_does(queue, sql, connection):
