@@ -68,6 +68,8 @@ def test_filters_choose_what_is_changed_and_nothing_else(db: Database, change: s
     main = _made_dead(db)
     for filters, ids in FILTERS.items():
         main.begin()
+        found = f"array_agg(ev_id order by ev_id) from pgq.get_dead_events('q', 'c', {filters})"
+        assert main.one(f"select {found}") == ids or "i_limit" in filters
         changed = f"select array_agg(f) from pgq.{change}('q', 'c', {filters}) f"
         assert main.one(changed) == ids, filters
         assert main.one(LIST, "c") == [each for each in range(1, 6) if each not in (ids or [])]
@@ -85,6 +87,9 @@ def test_the_newest_dead_events_are_listed_and_counted_by_type_and_error(db: Dat
     assert main.all(f"{counts}, i_error => 'E')") == [("a", "E", 1), ("b", "E", 1)]
     main.run("update pgq.dead_event set ev_type = 'b', dead_error = 'F' where ev_id < 3")
     assert main.all(f"{counts}, i_limit => 2)") == [("b", "F", 3), ("a", None, 1)]
+    main.run("update pgq.dead_event set dead_time = dead_time - ev_id * interval '1 minute'")
+    last = "select last_dead_time from pgq.get_dead_event_counts('q', 'c', i_type => 'b')"
+    assert main.one(last) == main.one("select max(dead_time) from pgq.dead_event")
 
 
 def test_dead_event_keeps_what_was_said_of_it_and_how_often_it_was_tried(db: Database) -> None:
