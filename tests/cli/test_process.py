@@ -82,11 +82,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 @pytest.mark.parametrize(
     ("stream", "args"),
-    [
-        (0, ["event", "insert", "orders", "t", "-"]),
-        (1, ["queue", "list"]),
-        (2, ["queue", "list"]),
-    ],
+    [(0, ["event", "insert", "orders", "t", "-"]), (1, ["queue", "list"]), (2, ["queue", "list"])],
 )
 def test_a_stream_that_the_shell_closed_is_no_error(
     dsn: str, client: pgqpy.Client, args: list[str], stream: int
@@ -203,10 +199,7 @@ def test_a_terminal_gets_tables(dsn: str, client: pgqpy.Client) -> None:
 
 @pytest.mark.parametrize(
     ("command", "queue", "shown_too"),
-    [
-        ("consumer list", "q" * 50, "c" * 50),
-        ("doctor", "q" * 59, "-> pgqpy ticker run"),
-    ],
+    [("consumer list", "q" * 50, "c" * 50), ("doctor", "q" * 59, "-> pgqpy ticker run")],
 )
 def test_a_terminal_shows_names_in_full(
     dsn: str, client: pgqpy.Client, command: str, queue: str, shown_too: str

@@ -22,10 +22,12 @@ INFO = "select consumer_name from pgq.get_stalled_info('q')"
 
 def test_stalled_consumer_is_detached_and_goes_on_if_nothing_is_gone(db: Database) -> None:
     db.queue(consumers=("c", "other"))
+    db.main.one(POLICY.replace("'q', 'c'", "'next', 'd'"), "1 min", None)
     stall(db)
     batch = db.main.next()
     assert db.main.data(batch) == ["a"]
     assert detach(db) == 1
+    assert db.main.one("select count(*) from pgq.registration where sub_detached is not null") == 1
     for call in ("next_batch('q', 'c')", "begin_run('q', 'c', 'host:1:x')"):
         with refused("PQ024"):
             db.main.one(f"select pgq.{call}")
@@ -129,11 +131,21 @@ def test_retried_events_wait_for_the_consumer(db: Database) -> None:
     assert detach(db) == 1
     raw = "select pgq.event_retry_raw('q', 'c', now(), null, now(), 0, 't', 'raw', '', '', '', '')"
     db.main.one(raw)
-    assert db.main.one(MOVE_RETRIES) == 0
+    db.main.one(raw.replace("'c'", "'other'"))
+    assert db.main.one(MOVE_RETRIES) == 1
     assert db.main.one("select next_retry from pgq.move_delayed_events('{}')") is None
     assert db.main.one(REATTACH, False) == 1
     assert db.main.one(MOVE_RETRIES) == 2
     assert sorted(db.main.deliver()) == ["a", "b", "r", "raw"]
+
+
+def test_time_counts_from_the_tick_after_the_position(db: Database) -> None:
+    db.queue()
+    ticked(db.main, *"abc")
+    db.main.run("update pgq.tick set tick_time = timestamp 'epoch' + tick_id * interval '10 s'")
+    time = "ticked_time(q, 2) - q.queue_ticker_idle_period - q.queue_ticker_max_lag"
+    seconds = f"select extract(epoch from pgq.{time})::int from pgq.queue q where queue_id = 1"
+    assert db.main.one(seconds) == 10 + 60
 
 
 def test_workers_are_detached_with_their_consumer(db: Database) -> None:

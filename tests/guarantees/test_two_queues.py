@@ -85,10 +85,8 @@ def test_two_queues_in_the_same_state_know_nothing_of_each_other(db: Database) -
     main.run("set lock_timeout = '10s'")
     second = Told(db)
     assert _rows(main, queue) == before
-    delayed = f"pgq.delayed_event where ev_queue <> {queue}"
-    assert main.one("select count(*) from pgq.get_delayed_events('q')") == main.one(
-        f"select count(*) from {delayed}"
-    )
+    delayed = f"select ev_id from pgq.delayed_event where ev_queue <> {queue}"
+    assert len(main.all("select pgq.get_delayed_events('q')")) == len(main.all(delayed))
     _expect_the_rest(main, second)
     main.connection.execute(f"{KEYS_END} where dedup_queue <> {queue}".encode(), ["yesterday"])
     for call in CALLS:
