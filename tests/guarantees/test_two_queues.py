@@ -47,22 +47,21 @@ UNREACHED = [  # the lowest tick, the call, the error, and what it tells
     (3, "get_tick_events('q', 2, 4)", "PQ016", GONE),
     (3, "reattach_consumer('q', 'late')", "PQ016", "tick_id=1, first_tick=3, last_tick=4"),
 ]
+REPLAY = "begin_replay('q', 'plain', 'all', '-infinity', 'infinity')"
 CALLS = (
     "insert_event_once('q', 'k1', '1 day', 't', 'd')",
-    "begin_replay('q', 'plain', 'all', '-infinity', 'infinity')",
+    REPLAY,
     f"register_consumer_at('q', 'plain', {TICK})",
     "seek_consumer('q', 'plain', null, false, '-infinity')",
+    "seek_consumer('q', 'parking', null, true, '-infinity')",
     f"pin_range('q', 'plain', {TICK}, {TICK} + 1)",
-    f"begin_run('q', 'plain', '{HOLDER}')",
-    f"end_run('q', 'plain', '{HOLDER}')",
+    f"begin_run('q', 'plain', '{HOLDER}'), pgq.end_run('q', 'plain', '{HOLDER}')",
     "set_consumer_filter('q', 'plain', '{\"types\": [\"t\"]}')",
     "delete_dead_events('q', 'shared', '{}')",
     "revive_dead_events('q', 'parking')",
     "register_consumer('q', 'new')",
     "set_queue_config('q', 'retention', '1 day')",
-    "pause_cron('e')",
-    "resume_cron('e')",
-    "remove_cron('e')",
+    "pause_cron('e'), pgq.resume_cron('e'), pgq.remove_cron('e')",
     "force_tick('q'), pgq.ticker('q'), pgq.maint_ticks('q')",
     "repair_queue('q')",
     "build_insert_path(null)",
@@ -75,6 +74,7 @@ def test_two_queues_in_the_same_state_know_nothing_of_each_other(db: Database) -
     main = db.main
     first = Told(db)
     main.run(NOT_DUE)
+    main.all(f"select pgq.{REPLAY}")
     main.connection.execute(KEYS_END.encode(), ["yesterday"])
     main.run(SWAP)
     (queue,) = main.all("select queue_id from pgq.queue")[0]
