@@ -16,7 +16,7 @@ declare
     v_count int;
     v_found int := 0;
 begin
-    for t in 0 .. (select max(t) from unnest(i_tables) t) loop
+    for t in 0 .. coalesce((select max(t) from unnest(i_tables) t), -1) loop
         continue when t <> all (i_tables);
         return query execute format(
             'select n, ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, '

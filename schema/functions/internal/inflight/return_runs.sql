@@ -17,17 +17,23 @@ begin
     end if;
     perform txid_current();  -- before a number: see pgq.front
     perform pgq.split_runs(s.sub_id, i_token, i_ids);
+    -- what an earlier event of its key is before waits for that one, whatever its delay
     with returned as (
         update pgq.inflight i
-           set run_token = case when i_delay > '0' then -1 else -4 end,
+           set run_token = case when o.waits then -2 when i_delay > '0' then -1 else -4 end,
                run_no = nextval('pgq.run_no_seq'),
-               run_due = case when i_delay > '0' then clock_timestamp() + i_delay end,
+               run_due = case when i_delay > '0' and not o.waits
+                   then clock_timestamp() + i_delay end,
                run_key = case when i_keep then i.run_key end, run_holder = null, run_took = null,
                run_part = case when not i_tried then i.run_part end,
                run_crashes = case when i_tried then 0 else i.run_crashes end,
                run_attempts = i.run_attempts - (not i_tried)::int
-          from pgq.inflight o
-         where o.ctid = i.ctid and i.run_sub = s.sub_id and i.run_token = i_token
+          from (select ctid as place, run_key, run_ord, i_keep and exists (
+                       select from pgq.inflight e
+                        where e.run_sub = s.sub_id and e.run_key = r.run_key
+                          and e.run_ord < r.run_ord) as waits
+                  from pgq.inflight r where run_sub = s.sub_id and run_token = i_token) o
+         where o.place = i.ctid and i.run_sub = s.sub_id and i.run_token = i_token
            and (i_ids is null or i.run_ids <@ i_ids)
         returning cardinality(i.run_ids) as count, o.run_key, o.run_ord)
     select coalesce(sum(count), 0), array_agg(run_key) filter (where run_key is not null),
