@@ -2,7 +2,16 @@
 
 from typing import TYPE_CHECKING
 
-from pgqpy.client import AsyncClient, AsyncMessage, Client, Message, connect, connect_async
+from pgqpy.client import (
+    AsyncClient,
+    AsyncMessage,
+    AsyncReceiver,
+    Client,
+    Message,
+    Receiver,
+    connect,
+    connect_async,
+)
 from pgqpy.errors import (
     BatchLost,
     ConnectionFailed,
@@ -12,6 +21,7 @@ from pgqpy.errors import (
     DatabaseRestored,
     InvalidArgument,
     InvalidEvent,
+    LeaseLost,
     MissingExtra,
     NotFound,
     PgqError,
@@ -33,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncClient",
     "AsyncMessage",
+    "AsyncReceiver",
     "Batch",
     "BatchLost",
     "Client",
@@ -44,6 +55,7 @@ __all__ = [
     "Event",
     "InvalidArgument",
     "InvalidEvent",
+    "LeaseLost",
     "Message",
     "MissingExtra",
     "NotFound",
@@ -52,6 +64,7 @@ __all__ = [
     "QueueNotFound",
     "QueueRefused",
     "RangeExpired",
+    "Receiver",
     "SchemaMissing",
     "SchemaRefused",
     "StageLost",

@@ -72,12 +72,22 @@ class ConsumerNotFound(NotFound):
 
 
 class BatchLost(PgqError):
-    """No such batch is open, or another session holds it: nothing was finished. Data: `.batch_id`.
+    """No such batch is open, or another session holds it: nothing was finished.
 
-    Of messages: `.event_id`, and of `client.done(messages)` also `.event_ids`.
+    Data: `.batch_id`.
     """
 
     what_to_do = "undo the work on its events, if it had any: its holder receives them again"
+
+
+class LeaseLost(PgqError):
+    """The lease of events has ended, or they were done before.
+
+    Data: `.queue`, `.consumer`, `.event_ids`.
+    """
+
+    what_to_do = "undo the work on them, if it had any: other receivers may have them"
+    words: ClassVar[str] = "events {event_ids} are not, or no longer, claimed by this receiver"
     event_ids: list[int] | None = None
 
 
@@ -150,7 +160,7 @@ class ConsumerRunning(PgqError):
 
 
 class WrongMode(PgqError):
-    """The consumer runs in another mode: next_batch, take_part (shared) or take_lane (lanes).
+    """The consumer runs in another mode: next_batch, take_part or receive (shared), take_lane.
 
     Data: `.queue`, `.consumer`.
     """

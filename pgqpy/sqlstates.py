@@ -38,6 +38,7 @@ BY_SQLSTATE: Mapping[str, type[errors.PgqError]] = {
     "PQ022": errors.PgqError,  # 1,000 leases are open
     "PQ023": errors.NotFound,  # a cron entry
     "PQ024": errors.ConsumerDetached,
+    "PQ025": errors.LeaseLost,
     "26000": errors.ConnectionFailed,  # the prepared statement does not exist
     "42P05": errors.ConnectionFailed,  # it exists already
     # PGQ's extension raises nothing finer: P0001 from its PL/pgSQL, XX000 from its C.

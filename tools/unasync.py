@@ -33,7 +33,7 @@ RULES = (
     # The language.
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),
-    (r"\b__a(enter|exit|iter)__\b", r"__\1__"),
+    (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
     (r"\baclos(e|ing)\b", r"clos\1"),
     (r"\bag_running\b", "gi_running"),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 
 from pgqpy.errors import InvalidArgument
 from pgqpy.records import Batch, Event
@@ -74,6 +74,13 @@ def timestamp(parameter: str, time: datetime) -> datetime:
     except (ValueError, OverflowError):
         msg = f"{parameter} {time} is out of range as a local time: give an aware datetime"
         raise InvalidArgument(msg, parameter=parameter) from None
+
+
+def delay(after: After) -> timedelta:
+    """Take a delay, or a time: the delay until then, 0 if it has passed."""
+    if isinstance(after, datetime):
+        after = max(timestamp("after", after) - datetime.now(timezone.utc), timedelta(0))
+    return required_interval("after", after)
 
 
 def count(parameter: str, number: int | None) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from pgqpy.calls import _check as check
@@ -119,7 +119,7 @@ def event_retry(batch: Batch | int, event: Event | int, after: After) -> Call[in
     The delay counts from the clock, not from the start of a transaction that may have run long.
     """
     event_id = check.event_id(event)
-    delay = _delay(after)
+    delay = check.delay(after)
     if isinstance(after, datetime):
         sql = "select pgq.event_retry(%s::bigint, %s::bigint, %s::timestamptz)"
         time = check.timestamp("after", after)
@@ -141,7 +141,7 @@ def event_retry_many(batch: Batch | int, retries: Iterable[tuple[Event, After]])
         check.event(event)
         ids.append(event.id)
         txids.append(event.txid)
-        delays.append(_delay(after))
+        delays.append(check.delay(after))
     sql = """
         select pgq.event_retry(%s::bigint, %s::bigint[], %s::bigint[], array(
             select after operator(pg_catalog.+)
@@ -244,9 +244,3 @@ def _first_row(rows: list[Row]) -> tuple[int, int | None] | None:
 def _is_one(rows: list[Row]) -> bool:
     """Read the one column of the one row, which is 1 or 0."""
     return bool(rows[0][0] == 1)
-
-
-def _delay(after: After) -> timedelta:
-    if isinstance(after, datetime):
-        after = max(check.timestamp("after", after) - datetime.now(timezone.utc), timedelta(0))
-    return check.required_interval("after", after)

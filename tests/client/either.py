@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from typing_extensions import Self
+
     import pgqpy
 
 
@@ -24,6 +26,8 @@ class Either:
             return found
         if name in ("get_batch_events", "get_tick_events"):
             return lambda *args, **kwargs: AsyncEvents(found(*args, **kwargs))
+        if name == "receiver":
+            return lambda *args, **kwargs: AsyncLoop(found(*args, **kwargs))
         if name == "transaction":
             return lambda: _entered(found())
 
@@ -50,6 +54,39 @@ class AsyncEvents:
 
     async def aclose(self) -> None:
         self._events.close()  # type: ignore[attr-defined]  # it is a generator
+
+
+class AsyncLoop:
+    """A sync receiver with the async one's face."""
+
+    def __init__(self, receiver: pgqpy.Receiver) -> None:
+        self._receiver = receiver
+
+    async def __aenter__(self) -> Self:
+        self._receiver.__enter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._receiver.__exit__(*error)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> pgqpy.Event:
+        return next(self._receiver)
+
+    @property
+    def attempt(self) -> int:
+        return self._receiver.attempt
+
+    def done(self, event: pgqpy.Event) -> None:
+        self._receiver.done(event)
+
+    async def retry(self, event: pgqpy.Event, *args: Any, **kwargs: Any) -> None:
+        self._receiver.retry(event, *args, **kwargs)
+
+    async def dead(self, event: pgqpy.Event, reason: Any) -> None:
+        self._receiver.dead(event, reason)
 
 
 @asynccontextmanager

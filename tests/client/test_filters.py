@@ -67,7 +67,8 @@ async def test_filter_of_an_unknown_consumer_is_refused(orders):
 async def test_filter_does_not_change_while_events_are_leased(orders):
     await orders.insert_event("orders", "a", "x")
     await orders.tick_queue("orders")
-    assert await orders.receive("orders", "billing", wait=0)
+    lease = calls.share.take_part("orders", "billing", None, holder="run", lease=60)
+    assert await orders.call(lease)
     with pytest.raises(ConsumerRunning, match=r"running with another filter.*is leased.*stop it"):
         await orders.set_consumer_filter("orders", "billing", types=["a"])
 

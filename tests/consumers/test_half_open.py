@@ -9,7 +9,7 @@ import pytest
 
 import pgqpy
 from pgqpy.consumers._sync.session import Session
-from pgqpy.errors import BatchLost, ConsumerRunning
+from pgqpy.errors import ConsumerRunning, LeaseLost
 from tests.consumers.harness import CONSUMER, END, NOTE, QUEUE, SESSIONS, installed
 from tests.consumers.workers import taken
 from tests.support.silent_proxy import silent_proxy
@@ -91,7 +91,7 @@ def test_a_message_behind_a_silent_proxy_goes_to_another_receiver(queue, proxy, 
             assert (again.event.data, again.attempt) == ("a", 2)
             work(other, again)
             assert effects() == ["a"]
-        with pytest.raises(BatchLost):
+        with pytest.raises(LeaseLost):
             done.result(30)
         assert effects() == ["a"]
         assert other.receive(QUEUE, CONSUMER, wait=0) == []

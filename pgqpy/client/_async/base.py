@@ -10,7 +10,6 @@ from psycopg.errors import InFailedSqlTransaction
 from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
-from pgqpy.client._async.finisher import AsyncFinisher
 from pgqpy.client._async.reading import AsyncEventReader
 from pgqpy.client._async.runner import closing_transaction
 
@@ -55,8 +54,9 @@ class AsyncBase:
         self._payload_limit = payload_limit
         self._json_default = json_default
         self._owned = False
-        self._registered: set[tuple[str, str]] = set()  # queue and consumer, by receive
-        self._finisher = AsyncFinisher(self.runner)
+        self._registered: set[tuple[str, str, str | None]] = (
+            set()
+        )  # queue, consumer, key, by receive
 
     @property
     def connection(self) -> AsyncConnection[Any]:

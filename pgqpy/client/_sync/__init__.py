@@ -3,10 +3,12 @@
 from pgqpy.client._sync.client import Client, connect_as_tool, connect
 from pgqpy.client._sync.messages import Message
 from pgqpy.client._sync.open import open_session
+from pgqpy.client._sync.receiver import Receiver
 
 __all__ = [
     "Client",
     "Message",
+    "Receiver",
     "connect_as_tool",
     "connect",
     "open_session",

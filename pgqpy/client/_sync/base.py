@@ -10,7 +10,6 @@ from psycopg.errors import InFailedSqlTransaction
 from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
-from pgqpy.client._sync.finisher import Finisher
 from pgqpy.client._sync.reading import EventReader
 from pgqpy.client._sync.runner import closing_transaction
 
@@ -55,8 +54,9 @@ class Base:
         self._payload_limit = payload_limit
         self._json_default = json_default
         self._owned = False
-        self._registered: set[tuple[str, str]] = set()  # queue and consumer, by receive
-        self._finisher = Finisher(self.runner)
+        self._registered: set[tuple[str, str, str | None]] = (
+            set()
+        )  # queue, consumer, key, by receive
 
     @property
     def connection(self) -> Connection[Any]:
