@@ -28,14 +28,12 @@ class HandlerFailed(Exception):
 class ProcessDied(Exception):
     """Processes died while they handled an event: it is dead without another retry.
 
-    `tries`: so many died while they handled nothing else, or were receivers whose lease ended.
+    `tries`: so many died while they handled nothing else.
     """
 
-    def __init__(self, tries: int, leases: int = 0) -> None:
-        text = f"the process died {tries} times while it handled only this event"
-        text += f", and {leases} leases with it ended" * bool(leases)
-        super().__init__(text)
-        self.tries = tries + leases
+    def __init__(self, tries: int) -> None:
+        super().__init__(f"the process died {tries} times while it handled only this event")
+        self.tries = tries
 
 
 class StopRequested(Exception):

@@ -218,6 +218,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/batches/count_end.sql
 \ir functions/internal/batches/count_ended.sql
 \ir functions/internal/batches/take_range.sql
+\ir functions/internal/batches/lease_slot.sql
 \ir functions/internal/batches/show_holder.sql
 \ir functions/internal/batches/uncount_end.sql
 \ir functions/internal/batches/raise_worker_lives.sql
@@ -247,14 +248,6 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/share/register_lanes.sql
 \ir functions/share/take_lane.sql
 \ir functions/parked/take_parked_lane.sql
-
--- Receivers of messages, over shared consumers
-\ir functions/internal/messages/lease_slot.sql
-\ir functions/internal/messages/open_next_range.sql
-\ir functions/internal/messages/read_open_events.sql
-\ir functions/internal/messages/lease_events.sql
-\ir functions/share/lease_batch.sql
-\ir functions/share/finish_events.sql
 
 -- Shared consumers: events in flight
 \ir functions/internal/inflight/find_inflight.sql

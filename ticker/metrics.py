@@ -90,7 +90,7 @@ GAUGES = {
     DETACHED: ("1: detached, rotation does not wait for it.", "queue", "consumer"),
     CRON_LATE: ("For how long it has been due without being fired.", "queue", "name"),
     CAREFUL_WORKERS: ("Workers in careful mode: a run crashed.", "queue", "consumer"),
-    OPEN_BATCHES: ("Open batches, and leases of receivers.", "queue", "consumer"),
+    OPEN_BATCHES: ("Open batches.", "queue", "consumer"),
     OLDEST_BATCH: ("The longest time without progress of an open batch.", "queue", "consumer"),
     # Of shared consumers, and of those with lanes:
     LIVE_WORKERS: ("Workers or lanes with a session, or a live lease.", "queue", "consumer"),
@@ -107,22 +107,30 @@ OF_QUEUES: Mapping[str, Callable[[QueueMetrics], float | None]] = {
 # In the order of WORKERS:
 OF_CONSUMERS = (CAREFUL_WORKERS, OPEN_BATCHES, OLDEST_BATCH)
 OF_SHARED = (LIVE_WORKERS, DEAD_WORKERS, LEASED_MESSAGES, LAPSED_MESSAGES)
-# A lane counts as a worker while it has a batch. Leases of receive (holder 'receive') and free
-# ranges (holder null) belong to no worker. A subconsumer that no process uses keeps its careful
-# mode for the next process, and does not count.
+# A lane counts as a worker while it has a batch. Free ranges (holder null) belong to no worker. A
+# subconsumer that no process uses keeps its careful mode for the next process, and does not count.
 WORKERS = """
-    select queue_name, consumer_name, mode in ('shared', 'lanes') as shared,
+    select w.queue_name, w.consumer_name, mode in ('shared', 'inflight', 'lanes') as shared,
         count(*) filter (where part_size is not null
             and (worker is null or alive or current_batch is not null)) as careful,
         count(current_batch) as open,
         coalesce(extract(epoch from max(last_move) filter (where current_batch is not null)),
             0)::float8 as oldest,
-        count(*) filter (where worker is not null and alive
-            and holder is distinct from 'receive') as live,
-        count(*) filter (where not alive and holder <> 'receive') as dead,
-        coalesce(sum(messages) filter (where alive and holder = 'receive'), 0) as leased,
-        coalesce(sum(messages) filter (where not alive), 0) as lapsed
-    from pgq.get_worker_info() group by 1, 2, 3
+        count(*) filter (where worker is not null and alive) as live,
+        count(*) filter (where not alive and holder is not null) as dead,
+        coalesce(max(i.leased), 0) as leased, coalesce(max(i.lapsed), 0) as lapsed
+    from pgq.get_worker_info() w
+        left join (
+            select q.queue_name, c.co_name as consumer_name,
+                sum(cardinality(run_ids)) filter (where due is not true) as leased,
+                sum(cardinality(run_ids)) filter (where due) as lapsed
+            from pgq.inflight cross join lateral (select run_due < clock_timestamp() as due) d
+                join pgq.registration r on r.sub_id = run_sub
+                join pgq.queue q on q.queue_id = r.sub_queue
+                join pgq.consumer c on c.co_id = r.sub_consumer
+            where run_token > 0 group by 1, 2) i
+            on i.queue_name = w.queue_name and i.consumer_name = w.consumer_name
+    group by 1, 2, 3
 """
 # Queues with an external ticker are not rotated here.
 ROTATIONS = """

@@ -49,7 +49,6 @@ class AsyncCareful:
         self._dsn: str | None = None  # of the server that may know the run's token
         self._state = RunState(None, None, None)
         self._died: tuple[str, ...] = ()  # the runs that a worker's tries count
-        self._leases = 0  # of receivers, which had the worker's events and ended
         self._quiet = 0  # parts in a row that went well
         self._told = False  # that batches come in parts, since a worker crashed
         self.widened = 0  # times; each moved the position
@@ -110,7 +109,7 @@ class AsyncCareful:
         if part is not None:
             self._told = size is not None
         self._state = RunState(size, tries, None)
-        self._died, self._leases = ((), 0) if part is None else (part.died, part.leases)
+        self._died = () if part is None else part.died
 
     async def _widen(self, session: AsyncSession) -> int | None:
         call = consume.widen_run(self._consumer.queue, self._name, self.holder)
@@ -144,13 +143,13 @@ class AsyncCareful:
         """Return the error of a part whose one event killed the process too often.
 
         An event and its retried copy are one event. A larger part tells nothing about any of its
-        events, so its handlers are called. Nor do ended leases alone: a receiver may be slow.
+        events, so its handlers are called.
         """
-        tries, leases = self._state.tries or 0, self._leases
-        enough = tries > 0 and tries + leases > crash.MAX_ATTEMPTS - LEAST_ATTEMPTS
+        tries = self._state.tries or 0
+        enough = tries > max(crash.MAX_ATTEMPTS - LEAST_ATTEMPTS, 0)
         given_up = enough and self._consumer.on_error != "stop"
         one = len({event.id for event in part}) == 1
-        return ProcessDied(tries, leases) if one and given_up else None
+        return ProcessDied(tries) if one and given_up else None
 
     @property
     def may_live(self) -> bool:

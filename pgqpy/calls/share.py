@@ -69,8 +69,7 @@ def limit_params(limits: TakeLimits) -> Row:
 
 _TAKE_PART = """
     select batch_id, cur_tick_id, prev_tick_id, cur_tick_time, prev_tick_time,
-           cur_tick_event_seq, prev_tick_event_seq, part_size, tries, worker, died,
-           leases
+           cur_tick_event_seq, prev_tick_event_seq, part_size, tries, worker, died
       from pgq.take_part(%s::text, %s::text, %s::text, %s::text, %s::interval, %s::interval,
                          %s::interval, %s::integer, %s::interval, %s::integer, %s::jsonb)"""
 
@@ -90,11 +89,11 @@ def take_part(
     """
 
     def decode(rows: list[Row]) -> Part | None:
-        batch, *ticks, part_size, tries, worker, died, leases = rows[0]
+        batch, *ticks, part_size, tries, worker, died = rows[0]
         if batch is None:
             return None
         info = Batch(batch, queue, f"{consumer}.{worker}", *ticks)
-        return Part(info, part_size, tries, tuple(died or ()), leases or 0)
+        return Part(info, part_size, tries, tuple(died or ()))
 
     params = (
         None if subconsumer is None else check.name("subconsumer", subconsumer),

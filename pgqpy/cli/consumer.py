@@ -141,7 +141,7 @@ def _ask_to_unregister(client: Client, info: ConsumerInfo) -> None:
         whose = "lanes" if row["mode"] == "lanes" else "workers"
         has.append(f"{open_batches} open batch(es) of {whose}")
     if row["leases"]:
-        has.append(f"{len(row['leases'])} lease(s) or left over range(s) of receivers")
+        has.append(f"{len(row['leases'])} lease(s) of receivers")
     if running := consumer_details.running(row):
         has.append(f"a session that runs it ({running})")
     if not has:
@@ -194,10 +194,9 @@ def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
     Of each worker: its batch, since when it has finished nothing of it, which attempt it is, its
     last heartbeat, and its session. Another worker may take the batch over when the session has
     ended, or the lease, or after dead_interval without a heartbeat. attempt counts the processes
-    that are known to have died with the batch, and the leases of receivers that had it and ended.
+    that are known to have died with the batch.
 
-    A lease has messages that a receiver has not finished; its attempt counts the leases before that
-    ended. A range that is left over waits for the next receive, as does a lease that has ended.
+    A lease has messages that a receiver has claimed; one that has ended waits for the next receive.
 
     A lane without a batch tells the tick that it is at, and the lag; one with a batch tells what a
     worker does. runs counts the workers whose session runs the consumer.

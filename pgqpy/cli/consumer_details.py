@@ -20,11 +20,21 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-RECEIVER = "receive-"  # begins the names of the subconsumers of receive
-LEASED = "lease-"  # … and of those that workers with a lease have
+LEASED = "lease-"  # begins the names of the subconsumers that workers with a lease have
 # What a worker's row leaves out, or names otherwise.
 NAMES = ("queue_name", "consumer_name", "mode", "current_batch")
-# PGQ's extension has no such table.
+# What receivers have claimed. PGQ's extension has no such table, nor that of the next query.
+LEASES = """
+    select q.queue_name, c.co_name, i.run_token as token,
+        sum(cardinality(i.run_ids))::int as messages, max(i.run_attempts) as attempt,
+        min(i.run_due) - clock_timestamp() as ends_in
+    from pgq.inflight i
+    join pgq.registration r on r.sub_id = i.run_sub
+    join pgq.queue q on q.queue_id = r.sub_queue
+    join pgq.consumer c on c.co_id = r.sub_consumer
+    where i.run_token > 0 and i.run_holder is null
+    group by 1, 2, 3 order by min(i.run_due), 3
+"""
 POLICY = """
     select r.sub_stalls as stall_policy, r.sub_stall_after as stall_after,
         r.sub_stall_bytes as stall_bytes, r.sub_detached as detached
@@ -49,6 +59,10 @@ def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
         counts, found = {}, []
     with client.connection.cursor(row_factory=dict_row) as cursor:
         sessions = cursor.execute(locks.RUNNING).fetchall()
+        claims = cursor.execute(LEASES).fetchall() if found else []
+    leases: dict[tuple[str, str], list[Row]] = {}
+    for claim in claims:
+        leases.setdefault((claim.pop("queue_name"), claim.pop("co_name")), []).append(claim)
     known: dict[tuple[str, ...], list[WorkerInfo]] = {}
     for each in found:
         known.setdefault(each[:2], []).append(each)
@@ -58,12 +72,9 @@ def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
         counted = counts.get(names)
         mine = known.get(names, [])
         own = next((each for each in mine if each.worker is None), None)
-        receivers = [each for each in mine if (each.worker or "").startswith(RECEIVER)]
-        others = [each for each in mine if each not in receivers and _has_a_worker(each)]
-        workers = [_worker(each, sessions) for each in others]
+        workers = [_worker(each, sessions) for each in mine if _has_a_worker(each)]
         for each in workers:  # no lane waits if the slowest one does not
             each["lag"] = shown_lag(each["lag"], info.pending_events)
-        leases = [_lease(each) for each in receivers if each.current_batch is not None]
         has_lanes = own is not None and own.mode == "lanes"
         of_it = [each for each in sessions if (each["queue_name"], each["consumer_name"]) == names]
         return {
@@ -78,7 +89,7 @@ def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
             "runs": None if workers else next(map(_session, of_it), None),
             "processes": len(of_it) if has_lanes else None,  # those with a lease hold nothing
             "workers": workers,
-            "leases": sorted(leases, key=lambda lease: lease["batch"]),
+            "leases": leases.get(names, []),
         }
 
     return [row(info) for info in infos]
@@ -119,17 +130,6 @@ def _worker(each: WorkerInfo, sessions: list[Row]) -> Row:
     return {**fields, "batch": each.current_batch, **session}
 
 
-def _lease(each: WorkerInfo) -> Row:
-    return {
-        "batch": each.current_batch,
-        "last_tick": each.last_tick,
-        "next_tick": each.next_tick,
-        "messages": each.messages,
-        "attempt": None if each.lease_left is None else each.attempt,
-        "ends_in": each.lease_left,
-    }
-
-
 def _session(session: Row) -> Row:
     return {name: session[name] for name in ("pid", "host", "application")}
 
@@ -152,7 +152,7 @@ def as_text(row: Row) -> Row:
     """Replace the fields filter, runs, workers and leases by lines of text."""
     kind = "lane" if row["mode"] == "lanes" else "worker"
     texts = {f"{kind} {each['worker']}": _worker_as_text(each) for each in row["workers"]}
-    texts |= {_lease_name(each): _lease_as_text(each) for each in row["leases"]}
+    texts |= {f"lease {each['token']}": _lease_as_text(each) for each in row["leases"]}
     inner = ("workers", "leases", "processes", "stall_after", "stall_bytes")
     fields = {name: value for name, value in row.items() if name not in inner}
     if row["filter"] is not None:
@@ -200,21 +200,12 @@ def _session_as_text(session: Row) -> str:
 
 
 def _is_live(lease: Row) -> bool:
-    return lease["ends_in"] is not None and lease["ends_in"] > timedelta(0)
-
-
-def _lease_name(lease: Row) -> str:
-    return f"{'left over' if lease['ends_in'] is None else 'lease'} {lease['batch']}"
+    return bool(lease["ends_in"] > timedelta(0))
 
 
 def _lease_as_text(lease: Row) -> str:
-    """Describe a lease in one line, or a range that is left over: messages, ticks, attempt, end."""
-    number, ticks = lease["messages"], f"ticks {lease['last_tick']} to {lease['next_tick']}"
-    parts = [ticks if number is None else f"{number} message(s) ({ticks})"]
-    if lease["ends_in"] is not None:
-        parts.append(f"attempt {lease['attempt']}")
+    """Describe a lease in one line: messages, attempt, end."""
+    what = f"{lease['messages']} message(s), attempt {lease['attempt']}"
     if _is_live(lease):
-        return ", ".join([*parts, f"ends in {duration(lease['ends_in'])}"])
-    if lease["ends_in"] is not None:
-        parts.append(f"ended {duration(-lease['ends_in'])} ago")
-    return ", ".join([*parts, "goes to a later receive"])
+        return f"{what}, ends in {duration(lease['ends_in'])}"
+    return f"{what}, ended {duration(-lease['ends_in'])} ago, goes to a later receive"

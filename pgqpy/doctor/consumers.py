@@ -71,11 +71,14 @@ def judge_consumers(rows: list[Row]) -> Iterator[Finding]:
 RUNNING: LiteralString = f"""
     select i.queue_name, i.consumer_name, i.last_seen,
         i.pending_events + k.parked_events as pending_events,
-        i.current_batch as batch, w.open, w.receives,
+        i.current_batch as batch, w.open, s.sub_mode = 'inflight' as receives,
         (select p.pos_pins is not null from pgq.current_position p
             where p.sub_id = s.sub_id) as by_ticks,
         now() - pgq.get_waiting_since(i.queue_name, i.consumer_name) as waited,
-        r.pid is not null or w.leases > 0 as runs,
+        r.pid is not null or w.leases > 0 or exists (
+            select from pgq.inflight
+            where run_sub = s.sub_id and run_token > 0
+                and (run_due is null or run_due > clock_timestamp())) as runs,
         now() - (select max(p.pos_moved) from pgq.current_position p
             where s.sub_id in (p.sub_id, p.sub_parent)) as last_move,
         (select locker from ({locks.LOCKERS}) l limit 1) as locker
@@ -88,8 +91,7 @@ RUNNING: LiteralString = f"""
             on r.queue_name = i.queue_name and r.consumer_name = i.consumer_name
         join (
             select queue_name, consumer_name, count(*) filter (where lease_left > '0') as leases,
-                count(current_batch) filter (where worker is not null) as open,
-                bool_or(holder = 'receive') as receives
+                count(current_batch) filter (where worker is not null) as open
             from pgq.get_worker_info() group by 1, 2) w
             on w.queue_name = i.queue_name and w.consumer_name = i.consumer_name
         join pgq.get_consumer_counts() k

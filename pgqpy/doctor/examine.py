@@ -60,6 +60,7 @@ def checks(limit: timedelta) -> tuple[Check, ...]:
         Check("consumer", consumers.CONSUMERS, consumers.judge_consumers),
         Check("running", consumers.RUNNING, consumers.judge_running),
         Check("worker", workers.WORKERS, workers.judge_workers),
+        Check("worker", workers.OFTEN, workers.judge_often),
         Check("lane", workers.WAITING, workers.judge_waiting),
         Check("lane", workers.CHANGES, workers.judge_changes),
         Check("careful", workers.CAREFUL, workers.judge_careful),

@@ -19,10 +19,8 @@ TAKEN_OVER = (
     "connection for each worker, raise dead_interval, or set a smaller part_size; else see "
     "whether a handler hangs"
 )
-MANY_LEASES = 5  # of the same messages, none of which was finished
-EXTENDS = "look whether the program that received them hangs: others get them when the lease ends"
 
-# The open batches of workers, and how many workers and receivers of their consumer live. behind:
+# The open batches of workers, and how many workers of their consumer live. behind:
 # from the end of the batch to the end of what was taken last. The age of the batch would be no
 # measure: with min_lag each one is old. A tick that is not there is for the check "position".
 WORKERS = """
@@ -46,19 +44,15 @@ WORKERS = """
 def judge_workers(rows: list[Row]) -> Iterator[Finding]:
     """Report batches that nobody takes over, and workers that finish nothing, or far too slowly.
 
-    And messages that are leased again and again.
-
     If no worker lives at all, the check "running" reports the consumer. A lease does not end while
-    a handler hangs: a worker extends it, and so may a receiver. A batch that was released a moment
-    ago counts as one that is worked on: an error may end each run.
+    a handler hangs: a worker extends it. A batch that was released a moment ago counts as one that
+    is worked on: an error may end each run.
     """
     for row in rows:
         released = row["alive"] is False and not row["holder"] and row["last_seen"] <= QUIET
         left = row["alive"] is False and not released
         if left and row["live"] and row["last_seen"] > QUIET:
             yield _not_taken_over(row)
-        elif row["holder"] == "receive" and row["attempt"] > MANY_LEASES:
-            yield _leased_often(row)
         elif left:
             continue
         elif row["last_move"] > GONE:
@@ -67,23 +61,9 @@ def judge_workers(rows: list[Row]) -> Iterator[Finding]:
             yield _behind(row)
 
 
-def _leased_often(row: Row) -> Finding:
-    what = (
-        f"{row['messages']} message(s) of consumer {row['consumer_name']} of queue "
-        f"{row['queue_name']} were received {row['attempt']} times, and none of them was finished"
-    )
-    remedy = (
-        "look into the log of the program that receives them: it ends before done(), or its lease "
-        "is too short"
-    )
-    return Finding("warn", "worker", what, remedy)
-
-
 def _not_taken_over(row: Row) -> Finding:
     queue, consumer = row["queue_name"], row["consumer_name"]
-    if row["messages"] is not None:
-        why = f"the lease of {row['messages']} message(s) has ended"
-    elif row["holder"] is None:
+    if row["holder"] is None:
         why = "it was released"
     else:
         why = f"{_name(row)} ({_process(row)}) died"
@@ -113,7 +93,7 @@ def _without_progress(row: Row) -> Finding:
         f"{_name(row)} of consumer {row['consumer_name']} of queue {row['queue_name']} "
         f"has finished nothing of batch {row['current_batch']} for {duration(row['last_move'])}"
     )
-    if row["attempt"] > 1 and row["holder"] != "receive":
+    if row["attempt"] > 1:
         what = (
             f"batch {row['current_batch']} of consumer {row['consumer_name']} of queue "
             f"{row['queue_name']} was taken over, and nothing of it was finished for "
@@ -121,8 +101,7 @@ def _without_progress(row: Row) -> Finding:
         )
         return Finding("warn", "worker", what, TAKEN_OVER)
     if row["last_seen"] <= GONE:
-        remedy = EXTENDS if row["holder"] == "receive" else HANGS
-        return Finding("warn", "worker", f"{what}, though it sends heartbeats", remedy)
+        return Finding("warn", "worker", f"{what}, though it sends heartbeats", HANGS)
     what += f", and sent no heartbeat for {duration(row['last_seen'])}"
     if row["lease_left"] is not None:
         remedy = (
@@ -157,14 +136,39 @@ def _behind(row: Row) -> Finding:
 
 
 def _name(row: Row) -> str:
-    kind = "receiver" if row["holder"] == "receive" else "worker"
-    return f"{'lane' if row['mode'] == 'lanes' else kind} {row['worker']}"
+    return f"{'lane' if row['mode'] == 'lanes' else 'worker'} {row['worker']}"
 
 
 def _process(row: Row) -> str:
     """Name the process of a run by its token, host:pid:random."""
     host, _, pid = (row["holder"] or "").rpartition(":")[0].rpartition(":")
     return f"process {pid} on {host}" if host else "its process"
+
+
+# Events that receivers claimed often, and that none of them has finished.
+OFTEN = """
+    select q.queue_name, c.co_name as consumer_name, sum(cardinality(run_ids))::int as messages,
+        max(run_attempts) as attempts
+    from pgq.inflight
+        join pgq.registration r on r.sub_id = run_sub
+        join pgq.queue q on q.queue_id = r.sub_queue
+        join pgq.consumer c on c.co_id = r.sub_consumer
+    where run_attempts > 5 group by 1, 2 order by 1, 2
+"""
+
+
+def judge_often(rows: list[Row]) -> Iterator[Finding]:
+    """Report messages that are received again and again."""
+    for row in rows:
+        what = (
+            f"{row['messages']} message(s) of consumer {row['consumer_name']} of queue "
+            f"{row['queue_name']} were received up to {row['attempts']} times, and not finished"
+        )
+        remedy = (
+            "look into the log of the program that receives them: it ends before done(), its lease "
+            "is too short, or it retries for ever; message.dead() gives one up"
+        )
+        yield Finding("warn", "worker", what, remedy)
 
 
 # Of each consumer the worker that is nearest to the event that kills. A subconsumer that no process

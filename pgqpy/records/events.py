@@ -88,14 +88,12 @@ class Part(NamedTuple):
         part_size: handle so many events at a time, because holders before died; None: as you like.
         tries: how often a holder died while it handled only the first open event; None: never.
         died: the tokens of the holders that `tries` counts.
-        leases: how many leases of receivers had the events, and ended.
     """
 
     batch: Batch
     part_size: int | None
     tries: int | None
     died: tuple[str, ...] = ()
-    leases: int = 0
 
 
 class BatchInfo(NamedTuple):

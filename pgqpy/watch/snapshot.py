@@ -117,7 +117,7 @@ class ConsumerState:
             event has been visible for at most that time.
         events_per_second: finished since the previous poll; None at the first one.
         live_workers: sessions, and leases that have not ended, that work for it; None: unknown.
-        open_batches: also those of its workers, and leases of receivers.
+        open_batches: also those of its workers.
         oldest_batch: the longest time without progress of an open batch.
         detached: since when; None: rotation waits for it.
     """

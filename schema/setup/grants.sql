@@ -25,8 +25,8 @@ begin
             finish_part check_position begin_run widen_run end_run tick_event_sql get_tick_stages
             get_tick_events pin_range advance_subscription register_subconsumer
             unregister_subconsumer
-            set_consumer_mode set_consumer_filter take_part touch_batch lease_batch
-            finish_events register_shared_consumer receive done done_receive retry release dead
+            set_consumer_mode set_consumer_filter take_part touch_batch
+            register_shared_consumer receive done done_receive retry release dead
             extend hold renew
             event_park next_parked take_parked get_parked_keys get_parked retry_parked
             delete_parked set_lanes register_lanes take_lane take_parked_lane skip_event

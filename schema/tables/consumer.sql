@@ -77,9 +77,7 @@ comment on table pgq.registration is 'Which consumer reads which queue.';
 -- pos_to and pos_cuts divide a large range into parts of ids: see cut_range. pos_to is the last id
 -- of a worker's part. pos_cuts are the last ids of the parts that are not handed out yet, without
 -- the last part; meanwhile the consumer stays at the range's first tick.
--- pos_ids are the ids of what receive leased of the range, ascending; null: the whole range. In a
--- batch of take_parked, they are all of its events, in their order. pos_leases says how many leases
--- ended that had all of them, since a worker last finished the first one.
+-- pos_ids are all events of a batch of take_parked, in their order; null: the whole range.
 --
 -- A heartbeat is no move: touch_batch and resume_part update pos_active, pos_until, pos_holder and
 -- pos_moved in place, uncount_end pos_died and pos_tries, and repair_queue pos_batch.
@@ -97,7 +95,6 @@ create table pgq.position (
     pos_holder text,
     pos_part int,
     pos_tries int,
-    pos_leases int,
     pos_until timestamptz,
     pos_to bigint,
     pos_cuts bigint[],
@@ -119,7 +116,7 @@ create view pgq.current_position as
 select r.sub_id, r.sub_queue, r.sub_consumer, r.sub_parent, r.sub_mode, r.sub_filter,
        r.sub_stop_tick, r.sub_detached,
        p.pos_no, p.pos_last_tick, p.pos_next_tick, p.pos_batch, p.pos_active, p.pos_pins,
-       p.pos_from, p.pos_done, p.pos_holder, p.pos_part, p.pos_tries, p.pos_leases,
+       p.pos_from, p.pos_done, p.pos_holder, p.pos_part, p.pos_tries,
        p.pos_until, p.pos_to, p.pos_cuts, p.pos_died, p.pos_ids, p.pos_moved
   from pgq.registration r
  cross join lateral (

@@ -96,8 +96,7 @@ def test_a_consumer_that_receives_is_run_by_its_program(
     message.done()
     client.insert_event("orders", "type", "two")
     client.tick_queue("orders")
-    away(client.connection, "receive-1", ACTIVE, MOVED)
-    away(client.connection, "", ACTIVE)
+    away(client.connection, "", ACTIVE, MOVED)
     told = said(examine()[1], "running")
     assert "run the program that calls receive(), or give it up" in told
 
@@ -154,20 +153,14 @@ def test_a_lease_that_is_extended_hides_no_handler_that_hangs(
         "select pgq.touch_batch(current_batch, '1 h') from pgq.get_worker_info() where worker = %s"
     )
     client.connection.execute(extend, ["1"])
-    client.insert_event("orders", "type", "two")
-    client.tick_queue("orders")
-    (message,) = client.receive("orders", "mails", limit=5, lease=3600)
-    for worker in ("1", "receive-1"):
-        away(client.connection, worker, ACTIVE, MOVED)
+    away(client.connection, "1", ACTIVE, MOVED)
     client.connection.execute(extend, ["1"])
-    message.extend(7200)
     code, worst = examine()
     assert (code, worst["worker"][0], worst["running"][0]) == (0, "warn", "ok")
-    for who in ("worker 1", "receiver receive-1"):
-        told = f"{who} of consumer mails of queue orders has finished nothing of batch "
-        assert told in worst["worker"][1]
-    assert worst["worker"][1].count("for 16 min") == 2
-    away(client.connection, "receive-1", ACTIVE)
+    told = "worker 1 of consumer mails of queue orders has finished nothing of batch "
+    assert told in worst["worker"][1]
+    assert worst["worker"][1].count("for 16 min") == 1
+    away(client.connection, "1", ACTIVE)
     silent = said(examine()[1], "worker")
     assert "others get the events when its lease ends, in " in silent
     assert "pg_terminate_backend" not in silent
@@ -193,18 +186,13 @@ def test_a_batch_that_no_worker_takes_over_is_told_with_its_age(
     assert "pgqpy consumer show orders mails" in worst["worker"][1]
 
 
-def test_what_a_worker_released_and_leases_that_ended_wait_too(
+def test_what_a_worker_released_waits_too(
     examine: Examine, work: Work, client: pgqpy.Client
 ) -> None:
     work("1", "one")
     work("2", "two").execute("select pgq.end_run('orders', 'mails.2', 'app1:2:x')")
     away(client.connection, "2", ACTIVE)
     assert "it was released, last seen 16 min ago" in said(examine()[1], "worker")
-    assert len(client.receive("orders", "mails", limit=5, lease=60)) == 1
-    assert "worker" not in examine()[1]
-    away(client.connection, "receive-1", ACTIVE, "pos_until")
-    told = "the lease of 1 message(s) has ended, last seen 16 min ago"
-    assert told in said(examine()[1], "worker")
 
 
 def test_a_worker_that_finishes_nothing_is_a_warning(

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tests.guarantees.model_receivers import Receivers
-
 
 @dataclass(frozen=True)
 class Copy:
@@ -88,7 +86,6 @@ class Model:
     consumers: dict[str, Consumer] = field(default_factory=dict)
     shared: Consumer | None = None  # `s`: its position is the end of what was handed out
     workers: dict[str, Consumer] = field(default_factory=dict)  # `s.1` …: ranges that are open
-    receivers: Receivers | None = None  # of `r`
 
     def tick(self) -> None:
         """Cut here."""
@@ -181,8 +178,7 @@ class Model:
 
     def maint_retry(self) -> int:
         """Put all that was set aside back, in one transaction; return how many."""
-        others = [each for each in (self.shared, self.receivers) if each is not None]
-        owners = [*self.consumers.values(), *others]
+        owners = [*self.consumers.values(), *([self.shared] if self.shared else [])]
         back = [copy for consumer in owners for copy in consumer.retries.values()]
         for consumer in owners:
             consumer.retries.clear()

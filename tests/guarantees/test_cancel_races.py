@@ -23,7 +23,6 @@ WAYS = {  # how a batch is opened, and what is needed before
         "select pgq.register_subconsumer('q', 'c', '1')",
     ),
     "lane": ("select batch_id from pgq.take_lane('q', 'c', 'host:1:x')", SET),
-    "receiver": ("select batch_id from pgq.lease_batch('q', 'c', 10, '1 minute')", None),
 }
 ENDS = pytest.mark.parametrize("end", ["commit", "rollback"])
 EITHER = pytest.mark.parametrize("way", WAYS)

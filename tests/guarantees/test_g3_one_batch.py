@@ -19,7 +19,7 @@ NEED_READ_COMMITTED = """
     tick_queue('q'); ticker(); ticker('q'); ticker('q', 9, now(), 9); move_delayed_events()
     maint_rotate_tables_step1('q'); maint_ticks('q'); maint_stalled(); repair_queue('q')
     next_batch('q', 'c'); next_batch_info('q', 'c'); next_batch_custom('q', 'c', null, null, null)
-    take_part('q', 'c', 'w'); lease_batch('q', 'c', 1, '1 s'); take_lane('q', 'c', 'h:1:x')
+    take_part('q', 'c', 'w'); register_shared_consumer('q', 'c'); take_lane('q', 'c', 'h:1:x')
     take_parked_lane('q', 'c', 'h:1:x', 1); pgq_coop.next_batch('q', 'c', 'w')
     register_consumer('q', 'd'); register_consumer_at('q', 'c', 1); unregister_consumer('q', 'c')
     register_subconsumer('q', 'c', 'w'); unregister_subconsumer('q', 'c', 'w', 0)
@@ -27,7 +27,7 @@ NEED_READ_COMMITTED = """
     begin_run('q', 'c', 'h:1:x'); widen_run('q', 'c', 'h:1:x'); end_run('q', 'c', 'h:1:x')
     set_consumer_mode('q', 'c', 'plain'); set_consumer_filter('q', 'c', '{}')
     set_lanes('q', 'c', 8, 'type'); reattach_consumer('q', 'c'); delete_parked('q', 'c', '{}')
-    begin_replay('q', 'c', 'all', '-infinity', 'infinity'); drop_queue('q', true)
+    begin_replay('q', 'c', 'all', '-infinity', 'infinity'); drop_queue('q', true); receive('q', 'c')
     cancel_event('q', '{1}'); skip_event('q', 'c', '{1}')
     replay_events('q', 'c', 0, 0, 1, 0, true, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')
 """

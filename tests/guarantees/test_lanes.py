@@ -157,7 +157,8 @@ REFUSED: list[tuple[str, str]] = [
     ("PQ020", "select pgq.begin_run('q', 'c', 'host:1:x')"),
     ("PQ020", "select pgq.advance_subscription('q', 'c', 1, 2)"),
     ("PQ020", "select pgq.register_subconsumer('q', 'c', '1')"),
-    ("PQ020", "select pgq.lease_batch('q', 'c', 1, '1 minute')"),
+    ("PQ020", "select pgq.register_shared_consumer('q', 'c')"),
+    ("PQ020", "select pgq.receive('q', 'c')"),
     ("PQ020", "select pgq.take_part('q', 'c', null, 'host:1:x', '1 minute')"),
     ("PQ021", "select pgq.set_consumer_mode('q', 'c', 'plain')"),
 ]

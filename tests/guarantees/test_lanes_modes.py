@@ -38,7 +38,6 @@ def shared(db: Database) -> None:
     """Run the consumer as a shared one."""
     workers = [Worker(db.open(), name, f"host:{name}:x") for name in "12"]
     assert len(workers[0].drain()) == 20
-    assert db.main.one("select ev_id from pgq.lease_batch('q', 'c', 1, '1 minute')") is None
 
 
 def nothing(db: Database) -> None:
@@ -114,15 +113,6 @@ def test_consumer_that_runs_gets_no_lanes(db: Database) -> None:
         db.main.one(SET, 4, "extra1")
     assert db.main.finish(batch) == 1
     assert db.main.one(SET, 4, "extra1") == 1
-
-
-def test_leased_events_and_parts_keep_lanes_away(db: Database) -> None:
-    db.queue()
-    left_of(db, 1)
-    receive = "select ev_id from pgq.lease_batch('q', 'c', 1, '1 minute')"
-    assert db.main.one(receive) is not None
-    with refused("PQ021"):
-        db.main.one(SET, 4, "extra1")
 
 
 def test_pinned_and_parked_consumers_keep_what_they_have(db: Database) -> None:

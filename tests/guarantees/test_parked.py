@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.guarantees.everything import DEAD
 from tests.guarantees.parking import (
     DUE,
@@ -252,10 +250,6 @@ def test_what_makes_no_sense_is_refused(db: Database) -> None:
             take(main, limit)
     with refused("PQ002"):
         main.one("select pgq.next_parked('q', 'nobody')")
-    park(main, batch, "a1")
-    main.finish(batch)
-    with refused("PQ009"):  # not of receive
-        main.one("select pgq.finish_events(%s, array[%s::bigint])", take(main), event.id)
 
 
 def test_event_parked_already_under_another_key_leaves_no_key_without_a_head(db: Database) -> None:
@@ -284,14 +278,11 @@ def test_event_parked_already_under_another_key_leaves_no_key_without_a_head(db:
     assert taken(main) == ["a1"]
 
 
-@pytest.mark.parametrize(
-    "takes", ["lease_batch('q', 'c', 1, '1 hour')", "take_part('q', 'c', 'w')"]
-)
-def test_consumer_that_parks_is_plain(db: Database, takes: str) -> None:
+def test_consumer_that_parks_is_plain(db: Database) -> None:
     main = keyed(db, "a1")
     batch = main.next()
     park(main, batch, "a1")
     main.finish(batch)
     with refused("PQ020"):
-        main.all(f"select batch_id from pgq.{takes}")
+        main.all("select batch_id from pgq.take_part('q', 'c', 'w')")
     assert taken(main) == ["a1"]

@@ -9,7 +9,6 @@ import pytest
 
 from tests.guarantees.lanes import KEYS, insert, runs
 from tests.guarantees.parking import insert_keyed, park, parked, set_aside
-from tests.guarantees.receivers import data, done, filled, receive
 from tests.guarantees.seek import (
     MOVE_RETRIES,
     PINS,
@@ -160,14 +159,6 @@ def test_lanes_move_together(db: Database, *, changing: bool) -> None:
     assert one.finish(batch) == 0
     again = other.drain()
     assert sorted(again) == sorted((key, text) for key in KEYS for text in ("002", "003"))
-
-
-def test_leases_of_receivers_are_lost(db: Database) -> None:
-    filled(db, "ab")
-    leased = receive(db.main)
-    assert db.main.one(SEEK, 1, False) == 1
-    assert done(db.main, *leased) == 0
-    assert data(receive(db.main)) == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Leases: what calls in the middle of one keep, and what is no lease."""
+"""Leases of workers: what calls in the middle of one keep."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.guarantees.receivers import add, data, done, end, filled, receive
 from tests.guarantees.sessions import RR, refused
 from tests.guarantees.workers import Worker, workers
 
@@ -15,7 +14,13 @@ if TYPE_CHECKING:
 
 
 BEGIN, WIDEN = "begin_run('q', 'c.1', 'next')", "widen_run('q', 'c.1', 'next')"
-END = "end_run('q', 'c.1', 'next')"
+
+
+def add(db: Database, events: str) -> None:
+    """Insert events, and tick after them."""
+    for event in events:
+        db.main.insert(event)
+    db.main.tick()
 
 
 def run_again(worker: Worker, call: str) -> None:
@@ -44,28 +49,12 @@ def test_lease_lasts_when_a_part_is_finished(db: Database) -> None:
     assert one.data(batch) == ["b"]
 
 
-@pytest.mark.parametrize("call", [BEGIN, WIDEN, END])
-def test_worker_keeps_to_the_ids_of_a_lease_whatever_its_run_tells(db: Database, call: str) -> None:
-    filled(db, "abcd")
-    worker = Worker(db.open(), "1", "host:1:x").lock()
-    leased = receive(db.main, 3)
-    assert done(db.main, leased[1]) == 1
-    end(db, leased)
-    batches = [worker.take()]
-    while worker.data(batches[-1]) != ["a", "c"]:
-        assert worker.finish(batches[-1]) == 1
-        batches.append(worker.take())
-    run_again(worker, call)
-    assert worker.data(batches[-1]) == ["a", "c"]
-
-
 @pytest.mark.parametrize("lease", ["25 hours", "infinity"])
 def test_lease_of_more_than_a_day_is_refused(db: Database, lease: str) -> None:
     one, other = workers(db, "a")
     batch = one.take(lease="1 day")
     assert batch is not None
     for call in (
-        "lease_batch('q', 'c', 1, %s)",
         "take_part('q', 'c', null, 'h', %s)",
         f"touch_batch({batch}, %s)",
     ):
@@ -76,32 +65,6 @@ def test_lease_of_more_than_a_day_is_refused(db: Database, lease: str) -> None:
     for call in ("take_lane('q', 'lanes', 'h', %s)", "take_parked_lane('q', 'lanes', 'h', 1, %s)"):
         with refused("PQ009", "22007"):
             db.main.one(f"select pgq.{call}", lease)
-
-
-def test_event_of_a_worker_is_no_message(db: Database) -> None:
-    (one,) = workers(db, "", 1)
-    add(db, "ab")
-    batch = one.take()
-    first, _ = one.session.events(batch)
-    with refused("PQ009"):
-        one.session.one("select pgq.finish_events(%s, array[%s]::bigint[])", batch, first.id)
-    assert one.data(batch) == ["a", "b"]
-
-
-def test_event_and_its_retried_copy_are_one_message(db: Database) -> None:
-    filled(db, "ab")
-    first, _ = leased = receive(db.main)
-    retry = "select pgq.event_retry(%s, array[%s], array[%s], '{0}')"
-    assert db.main.one(retry, first.batch, first.id, first.txid) == 1
-    assert done(db.main, *leased) == 1
-    assert db.main.one("select pgq.maint_retry_events()") == 1
-    db.main.tick()
-    start = db.main.one("select min(tick_id) from pgq.get_tick_info('q')")
-    db.main.one("select pgq.register_consumer_at('q', 'c', %s)", start)
-    leased = receive(db.main)
-    assert [(each.data, each.attempt) for each in leased] == [("a", 2), ("b", 1)]
-    assert done(db.main, *leased) == 1
-    assert data(receive(db.main)) == []
 
 
 def test_part_keeps_an_extension_that_its_snapshot_does_not_see(db: Database) -> None:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.guarantees.receivers import RECEIVE, data, receive
 from tests.guarantees.sessions import refused
-from tests.guarantees.workers import Worker, workers
+from tests.guarantees.workers import workers
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
@@ -18,24 +17,9 @@ if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Session
 
 PLAIN = "select pgq.set_consumer_mode('q', 'c', 'plain')"
-TAKERS = pytest.mark.parametrize("taker", ["worker", "receiver"])
 REMOVE = "unregister_subconsumer('q', 'c', '1', 0)"
 DROP = "unregister_subconsumer('q', 'c', '1', 1)"
 UNREGISTER = "unregister_consumer('q', 'c.1')"
-
-
-def take(worker: Worker, taker: str) -> list[str]:
-    """Take events as a worker or as a receiver."""
-    if taker == "worker":
-        return worker.data(worker.take())
-    return data(receive(worker.session))
-
-
-def take_later(worker: Worker, taker: str) -> Future[object]:
-    """Take events when another session lets it."""
-    if taker == "worker":
-        return worker.take_later()
-    return worker.session.later(RECEIVE, 10, "1 minute")
 
 
 def expect_refusal(call: Future[object], sqlstate: str) -> None:
@@ -50,46 +34,40 @@ def wait(db: Database, session: Session) -> None:
     wait_until_blocked(db.main.connection, session.pid)
 
 
-@TAKERS
-def test_events_of_a_batch_that_the_consumer_has_open_go_to_nobody_else(
-    db: Database, taker: str
-) -> None:
+def test_events_of_a_batch_that_the_consumer_has_open_go_to_nobody_else(db: Database) -> None:
     (one,) = workers(db, "ab", 1)
     batch = db.main.next()
     with refused("PQ021"):
-        take(one, taker)
+        one.take()
     assert db.main.data(batch) == ["a"]
     assert db.main.finish(batch) == 1
-    assert take(one, taker) == ["b"]
+    assert one.data(one.take()) == ["b"]
 
 
-@TAKERS
-def test_consumer_that_was_shared_once_is_not_read_as_a_whole(db: Database, taker: str) -> None:
+def test_consumer_that_was_shared_once_is_not_read_as_a_whole(db: Database) -> None:
     (one,) = workers(db, "ab", 1)
-    take(one, taker)
+    one.take()
     with refused("PQ020"):
         db.main.next()
 
 
-@TAKERS
-def test_mode_that_changes_meanwhile_is_seen(db: Database, taker: str) -> None:
+def test_mode_that_changes_meanwhile_is_seen(db: Database) -> None:
     (one,) = workers(db, "a", 1)
     admin = db.open()
     admin.begin()
     assert admin.one(PLAIN) == 1
-    late = take_later(one, taker)
+    late = one.take_later()
     wait(db, one.session)
     admin.commit()
     expect_refusal(late, "PQ020")
     assert db.main.drain() == ["a"]
 
 
-@TAKERS
-def test_mode_does_not_change_beside_a_range_that_is_being_taken(db: Database, taker: str) -> None:
+def test_mode_does_not_change_beside_a_range_that_is_being_taken(db: Database) -> None:
     (one,) = workers(db, "a", 1)
     admin = db.open()
     one.session.begin()
-    assert take(one, taker) == ["a"]
+    assert one.data(one.take()) == ["a"]
     late = admin.later(PLAIN)
     wait(db, admin)
     one.session.commit()

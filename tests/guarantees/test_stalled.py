@@ -162,8 +162,6 @@ def test_workers_are_detached_with_their_consumer(db: Database) -> None:
     for worker in (one, two):
         with refused("PQ024"):
             worker.take()
-    with refused("PQ024"):
-        db.main.one("select pgq.lease_batch('q', 'c', 1, '1 min')")
     assert db.main.one(REATTACH, False) == 1
     assert one.take() == batch
     assert one.drain() == ["a"], "the worker that had finished b has nothing to do again"

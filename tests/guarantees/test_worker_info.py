@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
 BEGIN = "select part_size from pgq.begin_run('q', 'c', %s)"
-RECEIVE = "select batch_id from pgq.lease_batch('q', 'c', 2, '1 minute') limit 1"
 
 
 def info(db: Database, worker: str | None = None, queue: str | None = "q") -> dict[str, Any]:
@@ -108,24 +107,6 @@ def test_attempt_counts_the_crashes_that_are_known_of_a_batch(db: Database) -> N
     assert one.take() is not None
     fresh = info(db, "1")
     assert (fresh["attempt"], fresh["part_size"], fresh["tries"]) == (1, 1, None)
-
-
-def test_leases_of_receivers_and_what_is_left_over_are_told(db: Database) -> None:
-    db.queue()
-    for data in "abc":
-        db.main.insert(data)
-    db.main.tick()
-    batch = db.main.one(RECEIVE)
-    leased, rest = (info(db, f"receive-{number}") for number in (2, 1))
-    assert (leased["current_batch"], leased["messages"], leased["alive"]) == (batch, 2, True)
-    assert (leased["holder"], leased["attempt"]) == ("receive", 1)
-    assert (rest["messages"], rest["alive"], rest["lease_left"]) == (None, False, None)
-    assert db.main.one(f"{ENDED} returning 1", batch) == 1
-    assert (info(db, "receive-2")["alive"], info(db, "receive-2")["messages"]) == (False, 2)
-    db.main.one("select pgq.finish_batch(%s)", db.main.one(RECEIVE))
-    again = [info(db, f"receive-{number}") for number in (1, 2)]
-    db.main.one(RECEIVE)
-    assert sorted(each["attempt"] or 0 for each in again) == [0, 1]
 
 
 def test_plain_consumer_has_a_row_of_its_own(db: Database) -> None:

@@ -137,12 +137,10 @@ def test_count_of_retries_stops_at_the_largest_number(queue, sql, batch, call):
     assert sql("select ev_retry from pgq.retry_queue") == 2147483647
 
 
-def test_event_with_the_largest_count_of_retries_is_received_and_dies(queue, sql, rows):
+def test_event_with_the_largest_count_of_retries_is_received_and_dies(queue, sql):
     sql("select pgq.insert_event_raw('q', null, null, null, 2147483647, 't', 'd', '', '', '', '')")
     sql("select pgq.tick_queue('q')")
-    columns = "attempt, batch_id, ev_id, ev_txid"
-    receive = f"select {columns} from pgq.lease_batch('q', 'c', 1, '1 minute')"
-    ((attempt, *event),) = rows(receive)
-    assert attempt == 2147483647
-    assert sql("select pgq.event_dead(%s, array[%s], array[%s], '{why}')", *event) == 1
-    assert sql("select dead_tries from pgq.get_dead_events('q', 'c')") == 2147483647
+    sql("select pgq.register_shared_consumer('q', 'c')")
+    token = sql("select token from pgq.receive('q', 'c')")
+    assert sql("select pgq.dead('q', 'c', %s, null, 'why')", token) == 1
+    assert sql("select ev_retry from pgq.get_dead_events('q', 'c')") == 2147483647

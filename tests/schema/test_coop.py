@@ -91,7 +91,6 @@ def test_a_consumer_with_an_open_batch_is_not_shared(queue, sql, ticked):
         ("1", True, None),
         ("1", True, TAKE.format("")),
         ("1", False, TAKE.format(", '1 minute'")),
-        ("receive-1", False, "select batch_id from pgq.lease_batch('q', 'main', 1, '1 minute')"),
     ],
 )
 def test_live_worker_keeps_its_name_and_its_batch(queue, sql, ticked, connect, name, lock, take):

@@ -38,7 +38,6 @@ PLAIN = {
     "range_sql": "one of two fixed expressions",
     "range_txids": "queries that format() made",
     "read_new": "the query of range_sql, a number, and the key's column",
-    "read_open_events": "the query of batch_event_sql, and a number",
     "replay_events": "the conditions of filter_sql",
     "set_rights": "the server's own text of an object, which quotes what needs it",
     "skip_ranges": "the query of range_sql",

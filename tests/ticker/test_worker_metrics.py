@@ -90,7 +90,7 @@ def test_a_batch_that_was_taken_over_is_of_no_dead_worker(client: pgqpy.Client, 
 
 
 def test_messages_are_counted_until_they_are_finished(client: pgqpy.Client, queue: str) -> None:
-    client.call(calls.share.set_consumer_mode(queue, "billing", "shared"))
+    client.receive(queue, "billing", wait=0)
     names = (queue, "billing")
     assert read_gauges(client)[LEASED_MESSAGES][names] == 0
     client.insert_events(queue, [("t", str(number)) for number in range(5)])
@@ -99,10 +99,10 @@ def test_messages_are_counted_until_they_are_finished(client: pgqpy.Client, queu
     first.done()
     reading = read_gauges(client)
     of_messages = (LEASED_MESSAGES, LAPSED_MESSAGES, OPEN_BATCHES, LIVE_WORKERS, DEAD_WORKERS)
-    assert [reading[name][names] for name in of_messages] == [2, 0, 2, 0, 0]
-    client.connection.execute("update pgq.position set pos_until = now() - interval '1 min'")
+    assert [reading[name][names] for name in of_messages] == [2, 0, 0, 0, 0]
+    client.connection.execute("update pgq.inflight set run_due = now()")
     reading = read_gauges(client)
-    assert [reading[name][names] for name in of_messages] == [0, 2, 2, 0, 0]
+    assert [reading[name][names] for name in of_messages] == [0, 2, 0, 0, 0]
 
 
 def test_plain_consumers_have_their_batch_and_careful_mode_only(

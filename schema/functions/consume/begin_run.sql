@@ -35,6 +35,6 @@ begin
     perform pgq.move_position(p.pos_sub, p.pos_no, p.pos_last_tick, p.pos_next_tick, p.pos_batch,
         nullif(p.pos_pins, '{}'), p.pos_from, p.pos_done, i_holder, part_size, tries,
         x_until => p.pos_until, x_to => p.pos_to, x_died => p.pos_died, x_ids => p.pos_ids,
-        x_leases => p.pos_leases, x_moved => pgq.last_progress(p.pos_moved, p.pos_active));
+        x_moved => pgq.last_progress(p.pos_moved, p.pos_active));
 end $$;
 comment on function pgq.begin_run is 'Tells that a run of a consumer has begun.';

@@ -14,8 +14,7 @@ begin
     end if;
     perform pgq.move_position(p.pos_sub, p.pos_no, p.pos_last_tick, p.pos_next_tick, p.pos_batch,
         p.pos_pins, p.pos_from, p.pos_done, null, p.pos_part, p.pos_tries, clock_timestamp(),
-        p.pos_to, x_died => p.pos_died, x_ids => p.pos_ids, x_leases => p.pos_leases,
-        x_moved => p.pos_moved);
+        p.pos_to, x_died => p.pos_died, x_ids => p.pos_ids, x_moved => p.pos_moved);
     return 1;
 end $$;
 comment on function pgq.end_run is 'Tells that a run has ended in order: 1 done, 0 another began.';

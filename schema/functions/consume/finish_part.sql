@@ -75,7 +75,6 @@ begin
         x_holder => p.pos_holder, x_part => p.pos_part,
         x_tries => case when v_from is not distinct from p.pos_from then p.pos_tries end,
         x_died => case when v_from is not distinct from p.pos_from then p.pos_died end,
-        x_leases => case when v_from is not distinct from p.pos_from then p.pos_leases end,
         x_until => p.pos_until, x_to => p.pos_to, x_ids => p.pos_ids,
         x_moved => case when x_up_to is null and x_done = '{}' then p.pos_moved end);
     return 1;

@@ -19,7 +19,7 @@ begin
         p.pos_pins, p.pos_from, p.pos_done, p.pos_holder, v_part,
         x_until => p.pos_until, x_to => p.pos_to, x_ids => p.pos_ids,
         x_died => case when p.pos_died is not null then '{}'::text[] end,
-        x_leases => p.pos_leases, x_moved => p.pos_moved);
+        x_moved => p.pos_moved);
     return v_part;
 end $$;
 comment on function pgq.widen_run is 'Makes the parts of a consumer in careful mode larger.';

@@ -1,5 +1,5 @@
 -- Who works for each consumer, and on what: the consumer itself (worker is null), then the workers
--- of a shared one, with the subconsumers of receive, or the lanes of one that has lanes.
+-- of a shared one, or the lanes of one that has lanes.
 --
 -- A nested loop would read the list of locks once for each worker: with 900 of them that took 30 ms
 -- instead of 4.
@@ -44,9 +44,7 @@ set max_parallel_workers_per_gather = 0 as $$
                     and p.sub_parent is not null then p.pos_until - clock_timestamp() end,
            clock_timestamp() - p.pos_active, clock_timestamp() - p.pos_moved,
            case when p.pos_batch is not null then 1 + coalesce(p.pos_tries, 0)
-                + coalesce(p.pos_leases, 0)
-                + case when p.pos_holder is distinct from 'receive'
-                        and (p.pos_died is not null or p.pos_tries > 0)
+                + case when p.pos_died is not null or p.pos_tries > 0
                     then case p.pos_part when 1000 then 1 when 30 then 2 when 1 then 3 else 0 end
                     else 0 end end,
            p.pos_part, p.pos_tries, p.sub_filter - 'lane', (

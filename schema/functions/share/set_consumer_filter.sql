@@ -48,7 +48,7 @@ begin
             perform pgq.move_position(p.sub_id, p.pos_no, p.pos_last_tick, p.pos_next_tick,
                 pgq.new_batch_id(), p.pos_pins, p.pos_from, p.pos_done, p.pos_holder,
                 p.pos_part, p.pos_tries, p.pos_until, p.pos_to, p.pos_cuts, p.pos_died, p.pos_ids,
-                p.pos_leases, p.pos_moved);
+                p.pos_moved);
         end if;
     end loop;
     update pgq.registration set sub_filter = v_filter where sub_id = v_sub;

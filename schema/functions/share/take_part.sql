@@ -25,9 +25,8 @@
 --   filter; null: whatever the consumer takes. The others as in next_batch_custom.
 -- Returns: one row as next_batch_custom; part_size and tries as begin_run, which workers do not
 --   call; worker: the subconsumer that has the range; died: the tokens of the runs whose ends tries
---   counts, see count_ended; leases: how many leases had the events that are open, and ended. A run
---   whose end is counted, though it had only lost its session, takes that back by its next call: so
---   ask again before an event is given up.
+--   counts, see count_ended. A run whose end is counted, though it had only lost its session,
+--   takes that back by its next call: so ask again before an event is given up.
 -- Raises: PQ002 the consumer or the subconsumer is not registered; PQ013 not READ COMMITTED: a read
 --   after the lock needs a new snapshot; PQ009 i_wanted below 1, or no subconsumer and no holder or
 --   lease, or as check_name, lease_end, lease_slot, check_filter; PQ015 as find_next_tick; PQ020
@@ -44,7 +43,7 @@ create or replace function pgq.take_part(
     i_filter jsonb default null, out batch_id bigint, out cur_tick_id bigint,
     out prev_tick_id bigint, out cur_tick_time timestamptz, out prev_tick_time timestamptz,
     out cur_tick_event_seq bigint, out prev_tick_event_seq bigint, out part_size int,
-    out tries int, out worker text, out died text[], out leases int)
+    out tries int, out worker text, out died text[])
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     c_worker constant text := i_consumer_name || '.' || i_subconsumer_name;
@@ -129,7 +128,7 @@ begin
             end if;
             batch_id := pgq.new_batch_id();
             if w.sub_id is null then
-                w := pgq.lease_slot(p.sub_id, 'lease');
+                w := pgq.lease_slot(p.sub_id);
             end if;
             if d.sub_id is not null then
                 perform pgq.take_range(d, w, batch_id, i_holder, v_until);
@@ -170,9 +169,8 @@ begin
     if w.pos_holder is distinct from i_holder and i_holder is not null then
         perform pgq.uncount_end(p.sub_id, i_holder);
     end if;
-    select s.pos_part, s.pos_tries, s.pos_died, s.pos_leases,
-           substr(c.co_name, length(i_consumer_name) + 2)
-      into part_size, tries, died, leases, worker
+    select s.pos_part, s.pos_tries, s.pos_died, substr(c.co_name, length(i_consumer_name) + 2)
+      into part_size, tries, died, worker
       from pgq.current_position s join pgq.consumer c on c.co_id = s.sub_consumer
      where s.sub_id = w.sub_id;
     select e.tries, e.died into tries, died from pgq.count_ended(tries, died) e;

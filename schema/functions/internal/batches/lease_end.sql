@@ -1,5 +1,5 @@
--- The end of a lease that begins now. Of a receiver or worker that died, nobody gets the events
--- before the lease ends: so a lease in a wrong unit, or without an end, would stop them for years.
+-- The end of a lease that begins now. Of a worker that died, nobody gets the events before the
+-- lease ends: so a lease in a wrong unit, or without an end, would stop them for years.
 -- Returns: null without a lease.
 -- Raises: PQ009 more than a day.
 create or replace function pgq.lease_end(i_lease interval)

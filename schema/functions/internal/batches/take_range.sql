@@ -23,6 +23,6 @@ begin
     perform pgq.move_position(w.sub_id, w.pos_no, d.pos_last_tick, d.pos_next_tick, i_batch,
         x_from => d.pos_from, x_done => d.pos_done, x_holder => i_holder, x_part => d.pos_part,
         x_tries => d.pos_tries, x_until => i_until, x_to => d.pos_to, x_died => d.pos_died,
-        x_ids => d.pos_ids, x_leases => d.pos_leases,
+        x_ids => d.pos_ids,
         x_moved => pgq.last_progress(d.pos_moved, d.pos_active));
 end $$;

@@ -17,7 +17,7 @@ begin
     select sub_detached into v_detached
       from pgq.registration where sub_id = v_sub for no key update;
     select sub_id, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active, pos_pins,
-           pos_from, pos_done, pos_holder, pos_part, pos_tries, pos_leases,
+           pos_from, pos_done, pos_holder, pos_part, pos_tries,
            pos_until, pos_to, pos_cuts, pos_died, pos_ids, pos_moved into p
       from pgq.current_position where sub_id = v_sub;
     if not found then  -- unregistered while we waited

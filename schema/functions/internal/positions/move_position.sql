@@ -14,8 +14,7 @@ create or replace function pgq.move_position(
     x_pins bigint[] default null, x_from bigint default null, x_done bigint[] default null,
     x_holder text default null, x_part int default null, x_tries int default null,
     x_until timestamptz default null, x_to bigint default null, x_cuts bigint[] default null,
-    x_died text[] default null, x_ids bigint[] default null, x_leases int default null,
-    x_moved timestamptz default null)
+    x_died text[] default null, x_ids bigint[] default null, x_moved timestamptz default null)
 returns void language plpgsql as $$
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -32,10 +31,10 @@ begin
     insert into pgq.position (
         pos_sub, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active, pos_pins,
         pos_from, pos_done, pos_holder, pos_part, pos_tries, pos_until,
-        pos_to, pos_cuts, pos_died, pos_ids, pos_leases, pos_moved)
+        pos_to, pos_cuts, pos_died, pos_ids, pos_moved)
     values (x_sub_id, x_pos_no + 1, x_last_tick, x_next_tick, x_batch, clock_timestamp(), x_pins,
         x_from, x_done, x_holder, x_part, x_tries, x_until, x_to, x_cuts, x_died, x_ids,
-        x_leases, coalesce(x_moved, clock_timestamp()))
+        coalesce(x_moved, clock_timestamp()))
     on conflict (pos_sub, pos_no) do nothing;
     if not found then
         raise exception 'another session moved the position of this consumer'

@@ -1,16 +1,14 @@
--- Locks an idle subconsumer for a lease, named consumer.receive-N or consumer.lease-N, or registers
--- one under the lowest free number. So there are as many as leases and left over ranges were there
--- at the same time.
+-- Locks an idle subconsumer for a worker's lease, named consumer.lease-N, or registers one under
+-- the lowest free number. So there are as many as leases were there at the same time.
 --
--- The caller holds the consumer's lock, and all other workers and receivers wait for it. So an idle
+-- The caller holds the consumer's lock, and all other workers wait for it. So an idle
 -- subconsumer that another session locks is skipped, and only a name that is not registered is
 -- added: add_registration would wait for the lock of one that is.
--- Parameters: i_parent: the consumer, locked by the caller. i_kind: receive or lease: of messages,
---   or of a worker.
+-- Parameters: i_parent: the consumer, locked by the caller.
 -- Returns: its position.
 -- Raises: PQ022 all 1,000 have a range; PQ009 the joined name is too long, or another consumer's.
 -- Writes: row lock pgq.registration; as add_registration; insert pgq.position.
-create or replace function pgq.lease_slot(i_parent int, i_kind text)
+create or replace function pgq.lease_slot(i_parent int)
 returns pgq.current_position language plpgsql as $$
 declare
     s pgq.current_position;
@@ -20,7 +18,7 @@ declare
     v_names text[] := '{}';  -- that are registered
     v_name text;
 begin
-    select sub_queue, co_name || '.' || i_kind || '-' into v_queue, v_prefix
+    select sub_queue, co_name || '.lease-' into v_queue, v_prefix
       from pgq.registration join pgq.consumer on co_id = sub_consumer where sub_id = i_parent;
     for r in
         select p.sub_id, c.co_name
@@ -42,7 +40,7 @@ begin
     if cardinality(v_names) >= 1000 then
         raise exception '1000 leases of the consumer are open' using errcode = 'PQ022',
             detail = format('the last one is %s', v_names[cardinality(v_names)]),
-            hint = 'finish what was received or taken, or wait until leases end';
+            hint = 'finish what was taken, or wait until leases end';
     end if;
     v_name := v_prefix || (
         select min(n) from generate_series(1, cardinality(v_names) + 1) n
