@@ -1,8 +1,8 @@
 -- Of some events, those that a position has not reached: the end of its open batch, else its last
--- tick, or the front, does not see them. Those of a piece are not reached either. So an open batch has no pending event. While parts of a cut range are
--- left, all of the range counts as reached. A lane reaches only the events of its keys. While lanes
--- are changed, the new ones have opened nothing, so an event beyond the stop tick is pending
--- anyway.
+-- tick, or the front, does not see them. Those of a piece are not reached either. So an open batch
+-- has no pending event. While parts of a cut range are left, all of the range counts as reached. A
+-- lane reaches only the events of its keys. While lanes are changed, the new ones have opened
+-- nothing, so an event beyond the stop tick is pending anyway.
 --
 -- The events of a stage count as those of the transaction that released it; while it waits, no tick
 -- sees them.

@@ -1,6 +1,7 @@
 -- Hides events from one consumer: see hide_events. Pending events get a row in pgq.skipped_event,
 -- unless the consumer reads ranges of ticks, which never change. An event that an open batch still
--- has, or a claim, is delivered; one in flight that nobody has claimed is not. Its copies stay: the consumer has asked for them.
+-- has, or a claim, is delivered; one in flight that nobody has claimed is not. Its copies stay: the
+-- consumer has asked for them.
 --
 -- Copies that wait are removed before the event tables are read again. A row that
 -- maint_retry_events is moving meanwhile is waited for, and then found in an event table.
