@@ -64,10 +64,10 @@ begin
     perform pgq.set_rights('pg_namespace', 'pgq_coop'::regnamespace, '{pgq_reader usage}');
     perform pgq.set_rights('pg_class', c.oid, rights)
        from (values
-        ('installation checked tick tick_recent consumer registration position',
+        ('installation checked tick tick_recent consumer registration position inflight',
             '{public select}'::text[]),
         ('current_position subscription', '{public select}'),
-        ('front inflight piece last_run holder inflight_copy', '{}'),
+        ('front piece last_run holder inflight_copy', '{}'),
         ('event_template retry_queue parked skipped_event delayed_event', '{pgq_reader select}'),
         ('dead_event dedup_key ledger stage cron replay', '{pgq_admin select}'),
         ('change history history_0 history_1 history_2', '{pgq_admin select}'),

@@ -110,6 +110,7 @@ def test_public_reads_no_table_with_payloads(queue, rows):
         "checked",
         "consumer",
         "current_position",
+        "inflight",
         "installation",
         "position",
         "queue",
