@@ -18,6 +18,8 @@ ORDER = (
     "consume",
     "concurrency",
     "workers",
+    "receive",
+    "keys",
     "lanes",
     "parking",
     "latency",
