@@ -37,13 +37,14 @@ class Source(NamedTuple):
     vacuum: str
 
 
-def make_queue(dsn: str) -> None:
+def make_queue(dsn: str, key: str | None = None) -> None:
     """Make the queue and its shared consumer, instead of an earlier one."""
     with pgqpy.connect(dsn) as client:
         if client.get_queue_info(QUEUE):
             client.drop_queue(QUEUE, force=True)
         client.create_queue(QUEUE)
-        client.connection.execute("select pgq.register_shared_consumer(%s, %s)", (QUEUE, CONSUMER))
+        register = "select pgq.register_shared_consumer(%s, %s, %s)"
+        client.connection.execute(register, (QUEUE, CONSUMER, key))
 
 
 def make_pgmq(dsn: str) -> None:

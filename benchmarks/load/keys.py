@@ -14,11 +14,12 @@ import psycopg
 
 import pgqpy
 from benchmarks.figures import percentile, verify
+from benchmarks.load.backlog import make_queue
 from benchmarks.load.children import POLL, Child, child, module
 from benchmarks.load.handle import HOT, PGQPY, WORK, Handled
 from benchmarks.load.schedule import wait_until
 from benchmarks.peers import tables
-from benchmarks.readers.claims import CONSUMER, QUEUE
+from benchmarks.readers.claims import QUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -63,13 +64,8 @@ def make(contestant: str, dsn: str, hot: int = 0) -> None:
     if contestant != PGQPY:
         tables.create(dsn, f"drop table if exists keyed_job; {tables.KEYED}")
         return
+    make_queue(dsn, "extra1")
     with pgqpy.connect(dsn) as client:
-        if client.get_queue_info(QUEUE):
-            client.drop_queue(QUEUE, force=True)
-        client.create_queue(QUEUE)
-        client.connection.execute(
-            "select pgq.register_shared_consumer(%s, %s, 'extra1')", (QUEUE, CONSUMER)
-        )
         for start in range(0, hot, BULK):
             numbers = range(start, min(start + BULK, hot))
             client.insert_events(QUEUE, [("t", f"{number} 0", HOT) for number in numbers])

@@ -27,7 +27,7 @@ from benchmarks.xmin.contestants import UNRELATED, held_xmin
 from benchmarks.xmin.dead import DeadRows
 from tests.support.servers import memory
 
-RATES = ("insert", "bulk", "consume")
+RATES = ("insert", "bulk", "consume", "receive", "keys")
 PLOTS = {"latency": 0, "growth": 5, "rotation": 1, "catch_up": 0}
 
 
