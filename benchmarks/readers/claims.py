@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 QUEUE = CONSUMER = "bench"
+TOKEN = 11  # the column of a claim's token, after the event's columns and attempts
 RECEIVE = f"select * from pgq.receive('{QUEUE}', '{CONSUMER}', %s, i_alone => true)"
-DONE = f"select pgq.done('{QUEUE}', '{CONSUMER}', %s)"
-DONE_RECEIVE = f"select * from pgq.done_receive('{QUEUE}', '{CONSUMER}', %s, null, %s)"
+DONE = f"select pgq.done('{QUEUE}', '{CONSUMER}', %s, %s)"
+DONE_RECEIVE = f"select * from pgq.done_receive('{QUEUE}', '{CONSUMER}', %s, %s, %s)"
 
 
 class Receiver(Protocol):
@@ -70,27 +71,29 @@ class ByReceive(_Receiver):
     def turn(self) -> list[int]:
         """Receive and end."""
         rows = self._rows(RECEIVE, self._limit)
+        ids = [row[0] for row in rows]
         if rows:
-            ((ended,),) = self._rows(DONE, rows[0][-1])
-            verify("events that were done", ended, len(rows))
-        return [row[0] for row in rows]
+            verify("events that were done", self._rows(DONE, rows[0][TOKEN], ids), [(len(ids),)])
+        return ids
 
 
 class ByDoneReceive(_Receiver):
     """Ends a list and claims the next in one call, as the library does."""
 
-    _token: int | None = None
+    _claim: tuple[int | None, list[int] | None] = (None, None)  # token, ids
 
     def turn(self) -> list[int]:
         """End the turn before; receive."""
-        rows = self._rows(DONE_RECEIVE, self._token, self._limit)
-        self._token = rows[0][-1] if rows else None
-        return [row[0] for row in rows]
+        rows = self._rows(DONE_RECEIVE, *self._claim, self._limit)
+        ids = [row[0] for row in rows]
+        self._claim = (rows[0][TOKEN], ids) if rows else (None, None)
+        return ids
 
     def end(self) -> None:
         """End the last turn."""
-        self._rows(DONE, self._token)
-        self._token = None
+        token, ids = self._claim
+        if ids:
+            verify("events that were done", self._rows(DONE, token, ids), [(len(ids),)])
 
 
 PGMQ, SKIP_LOCKED = "pgmq's statements", "SKIP LOCKED"
