@@ -25,11 +25,10 @@ def test_each_event_of_a_backlog_is_counted_once(dsn, contestant):
         events.make()
         fill(30)
         events.first(2)
-        now = time.monotonic_ns()
-        received = receive(Order(contestant, dsn, 3, now, now + 1))
-        assert (received.events, received.counted) == (3, 3)
+        start = time.monotonic_ns()
+        received = receive(Order(contestant, dsn, 3, start, start + 300 * MS))
+        assert received.counted == received.events
         events.remove(received.events, received.ids)
-        assert events.events == 25
         events.drain()
 
 
@@ -38,8 +37,10 @@ def test_turns_before_the_start_do_not_count(dsn):
     events.make()
     events.fill(5)
     now = time.monotonic_ns()
-    received = receive(Order(SKIP_LOCKED, dsn, 5, now + 60_000 * MS, now + 50 * MS))
-    assert (received.events, received.counted) == (5, 0)
+    received = receive(Order(SKIP_LOCKED, dsn, 5, now + 60_000 * MS, now + 300 * MS))
+    assert received.counted == 0
+    events.remove(received.events, received.ids)
+    events.drain()
 
 
 @pytest.mark.parametrize(
