@@ -335,6 +335,25 @@ def test_unregistered_consumer_leaves_nothing(db: Database) -> None:
         done(db.main, claimed)
 
 
+def test_consumer_that_runs_does_not_become_shared(db: Database) -> None:
+    db.queue()
+    consumer = db.open()
+    register = "select pgq.register_shared_consumer('q', 'c')"
+    lock = "select pg_advisory_lock(7366514, sub_id) from pgq.registration where sub_queue = 1"
+    db.main.insert("a")
+    db.main.tick()
+    batch = consumer.next()
+    with refused("PQ021"):
+        db.main.one(register)
+    assert consumer.data(batch) == ["a"]
+    consumer.finish(batch)
+    consumer.one(lock)
+    with refused("PQ021"):
+        db.main.one(register)
+    consumer.one("select pg_advisory_unlock_all()")
+    assert db.main.one(register) == 0
+
+
 def test_consumer_that_seeks_begins_there(db: Database) -> None:
     shared(db, "a", "b", "c")
     start = db.main.one("select min(tick_id) from pgq.tick")
