@@ -57,6 +57,7 @@ class Latency(NamedTuple):
 
     p50: float
     p99: float
+    worst: float  # with the events of the warm-up
 
 
 def make(contestant: str, dsn: str, hot: int = 0) -> None:
@@ -89,7 +90,8 @@ def measure(load: Round) -> Latency:
     others = [event for event in found if event.key != HOT]
     verify("events that were handled", sorted(event.number for event in others), [*range(inserted)])
     times = [(event.ended - event.inserted) / 1e6 for event in others if event.inserted >= warm]
-    return Latency(percentile(times, 50), percentile(times, 99))
+    worst = max(event.ended - event.inserted for event in others) / 1e6
+    return Latency(percentile(times, 50), percentile(times, 99), worst)
 
 
 def arrivals(start: int, stop: int, dice: random.Random) -> Iterator[int]:
