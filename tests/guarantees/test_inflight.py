@@ -150,6 +150,14 @@ def test_large_transaction_is_read_in_pieces(db: Database, limit: int) -> None:
     assert [int(each) for each in found[:-1]] == [*range(1, len(found))]
 
 
+def test_list_is_as_long_as_asked_for_whoever_asked_before(db: Database) -> None:
+    """Runs are as long as their first receivers asked for."""
+    shared(db)
+    db.main.run(BULK.format(1, 3000))
+    found = [len(receive(db.main, limit)) for limit in (1, 100, 10, 100, 1, 400, 100, 100)]
+    assert found == [1, 100, 10, 100, 1, 400, 100, 100]
+
+
 def test_position_follows_the_front(db: Database) -> None:
     shared(db, "a")
     (claimed,) = receive(db.main)

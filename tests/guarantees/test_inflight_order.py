@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.guarantees.inflight import (
     SOON,
     call,
@@ -187,3 +189,18 @@ def test_event_behind_a_cancelled_one_waits_for_the_one_before_it(db: Database) 
     assert receive(db.main) == []
     assert done(db.main, first) == 1
     assert drain(db.main) == ["a3"]
+
+
+@pytest.mark.parametrize("limit", [1, 20])
+def test_keys_behind_a_hot_one_come(db: Database, limit: int) -> None:
+    shared(db, key="extra1")
+    hot = "insert into pgq.event_1_0 (ev_type, ev_data, ev_extra1) select 't', 'a' || g, 'a' from"
+    db.main.run(f"{hot} generate_series(1, 10000) g")
+    insert(db.main, "b1")
+    first = receive(db.main, limit)
+    assert data(first) == [f"a{number}" for number in range(1, limit + 1)]
+    assert data(receive(db.main, limit)) == ["b1"]
+    assert db.main.one("select count(*) from pgq.inflight") < 1000
+    assert done(db.main, first) == limit
+    assert drain(db.main, 100)[:3] == [f"a{limit + number}" for number in (1, 2, 3)]
+    assert db.main.one("select count(*) from pgq.inflight") == 1  # b1

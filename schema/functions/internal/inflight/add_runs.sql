@@ -6,17 +6,16 @@
 -- If a session that ends it has the lock, nobody may see the new run in time: it is fresh, and a
 -- claim looks whether the runs before it are left (run_behind). If it is gone, the new run is the
 -- key's first.
+-- Of one key, runs are longer from the 33rd event on: nobody can have them soon.
 -- Parameters: arrays, whose elements with the same index belong to one event. i_keys: null elements
 --   have no order. i_ord: less than that of later calls, by the number of events. i_size: the most
 --   events of a run.
--- Returns: how many runs.
+-- Returns: how many runs, and of how many events those that may be claimed at once.
 -- Writes: insert pgq.inflight, pgq.last_run; update pgq.last_run; key share lock pgq.inflight.
 create or replace function pgq.add_runs(
     s pgq.registration, i_ord bigint, i_size int, i_ids bigint[], i_places tid[],
-    i_tables int[], i_keys bigint[])
-returns int language plpgsql set plan_cache_mode = force_generic_plan as $$
-declare
-    v_count int;
+    i_tables int[], i_keys bigint[], out runs int, out claimable int)
+language plpgsql set plan_cache_mode = force_generic_plan as $$
 begin
     if s.sub_key is null then
         insert into pgq.inflight (
@@ -28,16 +27,18 @@ begin
                                partition by t order by id) - 1) / i_size as no
                           from unnest(i_ids, i_places, i_tables) e (id, place, t)) e
                  group by t, no order by 1) run;
-        get diagnostics v_count = row_count;
-        return v_count;
+        get diagnostics runs = row_count;
+        claimable := cardinality(i_ids);
+        return;
     end if;
     with run as materialized (
         select key, no, t, i_ord + min(n) as ord, array_agg(id order by n) as ids,
                array_agg(place order by n) as places
-          from (select *, sum(case when same_table and (nth - 1) % i_size > 0 then 0 else 1 end)
+          from (select *, sum(case when same_table and (nth - 1) % size > 0 then 0 else 1 end)
                           over w as no
                   from (select *, row_number() over (order by id) as n, row_number() over w as nth,
-                               t = lag(t) over w as same_table
+                               t = lag(t) over w as same_table, case
+                               when row_number() over w > 32 then 32 else i_size end as size
                           from unnest(i_ids, i_places, i_tables, i_keys) e (id, place, t, key)
                         window w as (partition by key order by id)) e
                 window w as (partition by key order by n)) e
@@ -59,17 +60,20 @@ begin
     updated as (
         update pgq.last_run set last_ord = k.ord from known k where last_run.ctid = k.place),
     inserted as (
-        insert into pgq.last_run select s.sub_id, key, ord from known where place is null)
-    insert into pgq.inflight (
-        run_sub, run_token, run_no, run_key, run_ord, run_behind, run_table, run_ids, run_places)
-    select s.sub_id, state, nextval('pgq.run_no_seq'), key, ord, behind, t, ids, places
-      from (select r.*,
-                   case when r.key is not null and (r.no > 1 or k.is_held) then -2 else 0 end
-                       as state,
-                   case when r.no = 1 and k.is_there and k.is_held is null then k.last_ord end
-                       as behind
-              from run r left join known k on k.key = r.key
-             order by r.ord) run;
-    get diagnostics v_count = row_count;
-    return v_count;
+        insert into pgq.last_run select s.sub_id, key, ord from known where place is null),
+    made as (
+        insert into pgq.inflight (
+            run_sub, run_token, run_no, run_key, run_ord, run_behind, run_table, run_ids,
+            run_places)
+        select s.sub_id, state, nextval('pgq.run_no_seq'), key, ord, behind, t, ids, places
+          from (select r.*,
+                       case when r.key is not null and (r.no > 1 or k.is_held) then -2 else 0 end
+                           as state,
+                       case when r.no = 1 and k.is_there and k.is_held is null then k.last_ord end
+                           as behind
+                  from run r left join known k on k.key = r.key
+                 order by r.ord) run
+        returning run_token, run_ids)
+    select count(*), coalesce(sum(cardinality(run_ids)) filter (where run_token = 0), 0)
+      into runs, claimable from made;
 end $$;

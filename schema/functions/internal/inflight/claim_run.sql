@@ -1,5 +1,5 @@
 -- Claims one run, the quick way: one that was returned or promoted, else a fresh one, and only if
--- it has no more events than asked for.
+-- it has about as many events as asked for, and not more.
 --
 -- SKIP LOCKED may lock a version of a row that the statement's snapshot does not see; then the
 -- update changes nothing, and what is returned is what was changed.
@@ -26,7 +26,7 @@ begin
                      where run_sub = i_sub and run_key = c.run_key and run_ord >= c.run_behind
                        and run_ord < c.run_ord))
              order by run_no limit 1 for update skip locked))
-       and cardinality(run_ids) <= least(i_limit, run_part)
+       and cardinality(run_ids) between i_limit / 2 and least(i_limit, run_part)
      returning i.* into r;
     return r;
 end $$;

@@ -12,7 +12,12 @@ create or replace function pgq.claim_runs(
     out suspect boolean)
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
-    v_runs constant int := (i_limit + f.front_run - 1) / f.front_run;
+    -- Runs are about as long as the next one: receivers ask for more, or for less, than before.
+    v_size constant int := least(f.front_run, (
+        select cardinality(run_ids) from pgq.inflight
+         where run_sub = i_sub and run_token = 0 and run_no >= f.front_low
+         order by run_no limit 1));
+    v_runs constant int := (i_limit + v_size - 1) / v_size;
     v_due constant timestamptz :=
         case when i_holder is null then clock_timestamp() + i_lease end;
 begin

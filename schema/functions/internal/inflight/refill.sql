@@ -27,7 +27,9 @@ declare
     q pgq.queue;
     v_version text;
     v_first bigint;
+    made record;
     v_runs int := 0;
+    v_claimable int := 0;
     v_events int := 0;
     v_large boolean;
     v_more boolean := false;
@@ -53,7 +55,7 @@ begin
          where run_sub = s.sub_id and run_token = 0 and run_no >= f.front_low
          order by run_no limit 1), c_end);
     v_first := nextval('pgq.run_no_seq');
-    while v_events < c_most loop
+    while v_claimable < c_most and v_events < greatest(c_most, 32000) loop
         select piece_front, piece_group into p from pgq.piece where piece_sub = s.sub_id
          order by piece_front, piece_group limit 1;
         v_more := found;
@@ -82,8 +84,10 @@ begin
             continue when v_large;
         end if;
         if cardinality(v_ids) > 0 then
-            v_runs := v_runs + pgq.add_runs(s, (f.front_no + 1 << 24) + v_events,
-                least(i_limit, 32), v_ids, v_places, v_tables, v_keys);
+            made := pgq.add_runs(s, (f.front_no + 1 << 24) + v_events, least(i_limit, 32),
+                v_ids, v_places, v_tables, v_keys);
+            v_runs := v_runs + made.runs;
+            v_claimable := v_claimable + made.claimable;
             v_events := v_events + cardinality(v_ids);
         end if;
     end loop;
