@@ -253,6 +253,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/inflight/find_inflight.sql
 \ir functions/internal/inflight/check_claim.sql
 \ir functions/internal/inflight/new_token.sql
+\ir functions/internal/inflight/last_number.sql
 \ir functions/internal/inflight/claim_run.sql
 \ir functions/internal/inflight/claim_runs.sql
 \ir functions/internal/inflight/read_events.sql

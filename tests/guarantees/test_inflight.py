@@ -141,7 +141,7 @@ def test_large_transaction_is_read_in_pieces(db: Database, limit: int) -> None:
     first = receive(db.main, limit)
     db.main.tick()
     assert db.main.one("select count(*) > 0 from pgq.piece")
-    db.main.one("select pgq.sweep_runs(r, f) from pgq.registration r, pgq.front f limit 1")
+    db.main.one("select pgq.sweep_runs(r, f, null) from pgq.registration r, pgq.front f limit 1")
     assert db.main.one(POSITION) == before  # so that no piece is truncated
     late.commit()
     assert done(db.main, first) == limit
@@ -437,3 +437,26 @@ def test_repaired_queue_goes_on_with_what_is_in_flight(db: Database, bulk: int) 
     numbers = {str(number) for number in range(1, bulk + 1)}
     assert sorted(set(found) - numbers) == ["claimed", "copied", "delayed", "held", "new"]
     assert len(found) == 5 + bulk
+
+
+def test_piece_whose_events_were_all_cancelled_is_passed(db: Database) -> None:
+    shared(db)
+    db.main.run(BULK.format(1, 5000))
+    first = receive(db.main)
+    last = "(select max(ev_id) >> 10 from pgq.event_1)"
+    ids = f"array(select ev_id from pgq.event_1 where ev_id >> 10 = {last})"
+    db.main.one(f"select count(*) from pgq.cancel_event('q', {ids})")
+    assert done(db.main, first) == 1
+    found = drain(db.main, 1000)
+    assert len(found) == len(set(found)) < 5000
+
+
+def test_claims_of_a_holder_that_is_gone_are_returned(db: Database) -> None:
+    shared(db, "a")
+    number = db.main.one("select pgq.hold('q', 's', 'host:1')")
+    assert data(receive(db.main, holder=number)) == ["a"]
+    db.main.run("delete from pgq.holder")
+    with refused("PQ025"):
+        receive(db.main, holder=number)
+    db.main.run("update pgq.front set front_swept = '-infinity', front_looked = '-infinity'")
+    assert data(receive(db.main)) == ["a"]

@@ -204,3 +204,41 @@ def test_keys_behind_a_hot_one_come(db: Database, limit: int) -> None:
     assert done(db.main, first) == limit
     assert drain(db.main, 100)[:3] == [f"a{limit + number}" for number in (1, 2, 3)]
     assert db.main.one("select count(*) from pgq.inflight") == 1  # b1
+
+
+def test_event_that_is_promoted_late_is_not_passed_by_the_mark(db: Database) -> None:
+    """A session that sweeps may have an older transaction than one that promotes."""
+    shared(db, "a1", "b1", "c1", "d1", "a2", key="extra1")
+    sweeper, handler = db.open(), db.open()
+    first = receive(handler)
+    sweeper.begin()
+    receive(sweeper, alone=True)
+    handler.begin()
+    assert done(handler, first) == 1
+    assert data(receive(db.main)) == ["c1"]  # takes a later number
+    for session in (sweeper, db.main):
+        session.run("update pgq.front set front_swept = '-infinity'")
+        receive(session, alone=True)
+        if session is sweeper:
+            sweeper.commit()
+    handler.commit()
+    assert drain(db.main) == ["a2"]
+
+
+def test_event_that_loses_its_key_lets_nobody_pass_those_before_it(db: Database) -> None:
+    shared(db, "a1", "a2", "a3", key="extra1")
+    claimed = receive(db.main, 3)
+    insert(db.main, "a4")
+    assert receive(db.main) == []
+    assert call(db.main, "retry", claimed[2:], "1 hour", False) == 1
+    assert receive(db.main) == []
+    assert done(db.main, claimed[:2]) == 2
+    assert drain(db.main) == ["a4"]
+
+
+def test_events_of_a_key_are_cancelled_together(db: Database) -> None:
+    shared(db, "a1", "a2", "a3", "a4", key="extra1")
+    assert done(db.main, receive(db.main)) == 1
+    cancelled = "select count(*) from pgq.cancel_event('q', '{2,3}') where state = 'cancelled'"
+    assert db.main.one(cancelled) == 2
+    assert drain(db.main) == ["a4"]

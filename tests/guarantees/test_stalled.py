@@ -216,7 +216,7 @@ LANE = "select pos_no from pgq.current_position where sub_mode = 'lane'"
 HELD = """
     alter function pgq.ticked_time(pgq.queue, bigint) rename to ticked_time_itself;
     create function pgq.ticked_time(q pgq.queue, i_tick bigint) returns interval
-    language plpgsql as $$ begin
+    language plpgsql set lock_timeout = 0 as $$ begin
     {}
     return pgq.ticked_time_itself(q, i_tick); end $$"""
 

@@ -14,6 +14,7 @@ create or replace function pgq.done_receive(
 returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
 rows 100 as $$
 declare
+    c_last constant bigint := pgq.last_number();
     s constant pgq.registration := pgq.find_inflight(i_queue_name, i_consumer_name);
 begin
     perform pgq.check_claim(i_limit, i_lease);
@@ -23,6 +24,6 @@ begin
             detail = format('consumer %s/%s', i_queue_name, i_consumer_name),
             hint = 'others may handle the events: roll back, and receive';
     end if;
-    return query select * from pgq.claim_events(s, i_limit, i_lease, i_holder, true);
+    return query select * from pgq.claim_events(s, i_limit, i_lease, i_holder, true, c_last);
 end $$;
 comment on function pgq.done_receive is 'Ends claimed events and claims the next.';

@@ -20,6 +20,8 @@ create or replace function pgq.receive(
     out suspect boolean)
 returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
 rows 100 as $$
+declare
+    c_last constant bigint := pgq.last_number();
 begin
     perform pgq.check_claim(i_limit, i_lease);
     if i_alone then
@@ -27,6 +29,7 @@ begin
     end if;
     return query
     select * from pgq.claim_events(
-        pgq.find_inflight(i_queue_name, i_consumer_name), i_limit, i_lease, i_holder, i_alone);
+        pgq.find_inflight(i_queue_name, i_consumer_name), i_limit, i_lease, i_holder, i_alone,
+        c_last);
 end $$;
 comment on function pgq.receive is 'Claims events of a shared consumer.';

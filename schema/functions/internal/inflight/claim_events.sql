@@ -1,15 +1,17 @@
 -- Claims events of a shared consumer: see receive, done_receive.
 --
--- What is claimable is looked for twice: before and after a refill. A refill is made when nothing
--- is left, and ahead when half of a large one is gone.
+-- It looks for claimable runs twice: before and after a refill. A refill is made when nothing is
+-- left, and ahead when half of a large one is gone.
 -- Parameters: i_alone: the transaction ends with this call. Then it waits while another session
---   refills, and may refill ahead; else it would hold the lock of a refill until its end.
+--   refills, and may refill ahead; else it would hold the lock of a refill until its end. i_last:
+--   as last_number returned it.
 -- Returns: events with their attempts, this one included, and the token of the claim; suspect: see
 --   sweep_runs.
--- Raises: PQ012 as read_events; as refill.
+-- Raises: PQ012 as read_events; PQ025 the holder is gone; as refill.
 -- Writes: as claim_run, claim_runs, refill, sweep_runs.
 create or replace function pgq.claim_events(
     s pgq.registration, i_limit int, i_lease interval, i_holder int, i_alone boolean,
+    i_last bigint,
     out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry int,
     out ev_type text, out ev_data text, out ev_extra1 text, out ev_extra2 text,
     out ev_extra3 text, out ev_extra4 text, out attempts int, out token bigint,
@@ -23,6 +25,11 @@ declare
     v_count int := 0;
     v_more boolean;
 begin
+    if i_holder is not null and not exists (
+            select from pgq.holder where holder_id = i_holder and holder_sub = s.sub_id) then
+        raise exception 'the lease of holder % has ended', i_holder using errcode = 'PQ025',
+            hint = 'its claims were returned: hold again';
+    end if;
     for v_round in 1 .. 2 loop
         select * into f from pgq.front where front_sub = s.sub_id order by front_no desc limit 1;
         if i_limit <= 32 and f.front_run * 2 > i_limit then
@@ -57,7 +64,7 @@ begin
             exit;
         end if;
         exit when v_round = 2;
-        v_more := pgq.sweep_runs(s, f);
+        v_more := pgq.sweep_runs(s, f, i_last);
         exit when not pgq.refill(s, i_limit, i_alone) and not v_more;
     end loop;
     if v_count > 0 and i_alone and (
@@ -68,6 +75,6 @@ begin
                    and run_no < f.front_half)) then
         perform pgq.refill(s, i_limit, false);
     elsif v_count > 0 and i_alone and f.front_swept < clock_timestamp() - interval '1 second' then
-        perform pgq.sweep_runs(s, f);
+        perform pgq.sweep_runs(s, f, i_last);
     end if;
 end $$;

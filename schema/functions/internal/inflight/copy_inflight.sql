@@ -10,11 +10,15 @@ returns void language plpgsql as $$
 begin
     execute format($sql$
         insert into pgq.inflight_copy
-        select distinct %L::int, %L::int, x.place, e.*
-          from pgq.registration
-          join pgq.inflight on run_sub = sub_id and run_table = %2$L
-         cross join unnest(run_ids, run_places) x (id, place)
-          join pgq.%I e on e.ctid = x.place and e.ev_id = x.id
-         where sub_queue = %1$L
+        select %1$L::int, %2$L::int, x.place, e.*
+          from (select distinct x.id, x.place
+                  from pgq.registration
+                  join pgq.inflight on run_sub = sub_id and run_table = %2$L
+                 cross join unnest(run_ids, run_places) x (id, place)
+                 where sub_queue = %1$L and not exists (
+                        select from pgq.inflight_copy
+                         where copy_queue = %1$L and ev_id = x.id and copy_table = %2$L
+                           and copy_place = x.place)) x
+          join pgq.%3$I e on e.ctid = x.place and e.ev_id = x.id
         on conflict do nothing$sql$, i_queue_id, i_table, pgq.event_table(i_queue_id, i_table));
 end $$;

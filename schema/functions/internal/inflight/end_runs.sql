@@ -32,6 +32,8 @@ begin
            array_agg(run_ord) filter (where run_key is not null)
       into v_ended, v_keys, v_ords from ended;
     if v_ended < cardinality(i_ids) then
+        perform from pgq.inflight
+          where run_sub = i_sub and run_token = i_token and run_ids && i_ids for update;
         with cut as (
             update pgq.inflight i set run_ids = kept.ids, run_places = kept.places
               from (select r.ctid as place, cardinality(r.run_ids) - count(*)::int as ended,

@@ -1,7 +1,7 @@
 -- Lets the next run of each key go on, if it waits. The caller has a transaction id before this
 -- function takes a number: see pgq.front.
 -- Parameters: arrays, whose elements with the same index belong to one run that has ended: its key
---   and its run_ord.
+--   and its run_ord. i_ords null: the first run of each key, whatever ended.
 -- Returns: how many go on.
 -- Writes: update pgq.inflight.
 create or replace function pgq.promote(i_sub int, i_keys bigint[], i_ords bigint[])
@@ -12,7 +12,8 @@ begin
     update pgq.inflight set run_token = -4, run_no = nextval('pgq.run_no_seq')
      where run_token = -2 and ctid = any (array(
             select (select i.ctid from pgq.inflight i
-                     where i.run_sub = i_sub and i.run_key = e.key and i.run_ord > e.ord
+                     where i.run_sub = i_sub and i.run_key = e.key
+                       and i.run_ord > coalesce(e.ord, -1)
                      order by i.run_ord limit 1)
               from unnest(i_keys, i_ords) e (key, ord)));
     get diagnostics v_count = row_count;

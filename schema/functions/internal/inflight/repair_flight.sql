@@ -14,14 +14,16 @@ returns void language plpgsql as $$
 begin
     execute format($sql$
         update pgq.inflight i set run_table = 0, run_places = moved.places
-          from (select run_sub, run_token, run_no, array_agg(e.ctid order by n) as places
-                  from pgq.registration
-                  join pgq.inflight on run_sub = sub_id
-                 cross join unnest(run_ids) with ordinality x (id, n)
-                  join pgq.%I e on ev_id = id and (ev_owner is null or ev_owner = run_sub)
-                 where sub_queue = $1
-                 group by run_sub, run_token, run_no
-                having count(distinct id) = count(*)) moved
+          from (select run_sub, run_token, run_no, array_agg(place order by n) as places
+                  from (select distinct on (run_sub, run_token, run_no, n)
+                               run_sub, run_token, run_no, n, e.ctid as place
+                          from pgq.registration
+                          join pgq.inflight on run_sub = sub_id
+                         cross join unnest(run_ids) with ordinality x (id, n)
+                          join pgq.%I e on ev_id = id and (ev_owner is null or ev_owner = run_sub)
+                         where sub_queue = $1
+                         order by run_sub, run_token, run_no, n, ev_owner) x
+                 group by run_sub, run_token, run_no) moved
          where i.run_sub = moved.run_sub and i.run_token = moved.run_token
            and i.run_no = moved.run_no
            and cardinality(i.run_ids) = cardinality(moved.places)$sql$,

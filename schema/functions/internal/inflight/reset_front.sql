@@ -6,6 +6,7 @@ returns void language plpgsql as $$
 begin
     perform pg_advisory_xact_lock(pgq.lock_number('refill'), i_sub);
     delete from pgq.inflight where run_sub = i_sub;
+    delete from pgq.inflight where run_sub = i_sub;  -- what a claim split off, that was waited for
     delete from pgq.piece where piece_sub = i_sub;
     delete from pgq.last_run where last_sub = i_sub;
     insert into pgq.front (front_sub, front_no, front_snapshot, front_seq, front_tick)

@@ -48,7 +48,7 @@ begin
           from unnest(v_keys, v_ords) r (key, ord)
          where run_sub = s.sub_id and run_token = i_token and run_key = r.key and run_ord > r.ord;
     else
-        perform pgq.promote(s.sub_id, v_keys, v_ords);
+        perform pgq.promote(s.sub_id, v_keys, null);
     end if;
     return v_count;
 end $$;

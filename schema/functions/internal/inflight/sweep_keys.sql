@@ -11,7 +11,7 @@ begin
     if s.sub_key is null then
         return false;
     end if;
-    select pgq.promote(s.sub_id, array_agg(run_key), array_agg(0::bigint)) into v_promoted
+    select pgq.promote(s.sub_id, array_agg(run_key), null) into v_promoted
       from (select distinct run_key from pgq.inflight
              where run_sub = s.sub_id and run_token = -2) i;
     delete from pgq.last_run

@@ -9,11 +9,15 @@
 -- suspects: a tenth of them at most are claimed together, and in the end each alone. What was alone
 -- when three processes died is dead. All that a process had in hand counts as one claim.
 --
+-- Of a key, only the first run is claimable. What has no lease because its process has no row any
+-- more is returned too, every five seconds.
+--
 -- It also moves the consumer's position to the tick that the front sees.
+-- Parameters: i_last: as last_number returned it, before the transaction had an id.
 -- Returns: whether there is more to claim.
 -- Writes: advisory locks; update pgq.inflight; insert pgq.front, pgq.position, pgq.dead_event;
 --   delete pgq.holder, pgq.last_run; as end_runs.
-create or replace function pgq.sweep_runs(s pgq.registration, f pgq.front)
+create or replace function pgq.sweep_runs(s pgq.registration, f pgq.front, i_last bigint)
 returns boolean language plpgsql as $$
 declare
     c_now constant timestamptz := clock_timestamp();
@@ -50,9 +54,10 @@ begin
                      order by run_due limit 1000) due
                 union all
                 select ctid from pgq.inflight
-                 where v_ended is not null and run_sub = s.sub_id and run_token > 0
-                   and run_holder = any (v_ended)))
-           and (run_due <= c_now or run_token > 0 and run_holder = any (v_ended))
+                 where (v_ended is not null or c_all) and run_sub = s.sub_id and run_token > 0
+                   and run_due is null and (run_holder = any (v_ended) or not exists (
+                        select from pgq.holder where holder_id = run_holder))))
+           and (run_due <= c_now or run_token > 0 and run_due is null)
          order by run_ord for update skip locked
     loop
         v_took := case when r.run_token > 0
@@ -61,7 +66,11 @@ begin
             perform pgq.bury_events(s, r.run_token, r.run_ids, 'its process died three times');
         else
             update pgq.inflight
-               set run_token = -4, run_no = nextval('pgq.run_no_seq'), run_due = null,
+               set run_token = case when exists (
+                        select from pgq.inflight e
+                         where e.run_sub = s.sub_id and e.run_key = r.run_key
+                           and e.run_ord < r.run_ord) then -2 else -4 end,
+                   run_no = nextval('pgq.run_no_seq'), run_due = null,
                    run_holder = null, run_took = null,
                    run_part = case when v_took is not null then greatest(1, v_took / 10) end,
                    run_crashes = case when v_took = 1 then run_crashes + 1 else 0 end
@@ -82,12 +91,12 @@ begin
     elsif v_count < 1000 then
         f.front_due := c_now - interval '3 seconds';  -- for transactions that commit late
     end if;
-    if f.front_next_xid <= txid_snapshot_xmin(txid_current_snapshot()) then
+    if f.front_next_xid <= txid_snapshot_xmin(txid_current_snapshot()) and i_last is not null then
         f.front_back := least(f.front_next_back, (
             select run_no from pgq.inflight
              where run_sub = s.sub_id and run_token = -4 and run_no >= f.front_back
              order by run_no limit 1));
-        f.front_next_back := coalesce(pg_sequence_last_value('pgq.run_no_seq'), 0);
+        f.front_next_back := i_last;
         f.front_next_xid := txid_current();
     end if;
     perform pgq.move_front(f);

@@ -8,16 +8,18 @@ create or replace function pgq.take_from_flight(
 language plpgsql as $$
 declare
     r record;
+    v_keys bigint[];
 begin
     taken := '{}';
     perform pg_advisory_xact_lock(pgq.lock_number('refill'), i_sub);
     for r in
-        select ctid as place, * from pgq.inflight
+        select * from pgq.inflight
          where run_sub = i_sub and run_token <= 0 and run_ids && i_ids for update skip locked
     loop
         taken := taken || array(select id from unnest(r.run_ids) id where id = any (i_ids));
         if r.run_ids <@ i_ids then
-            delete from pgq.inflight where ctid = r.place;
+            delete from pgq.inflight
+             where run_sub = i_sub and run_token = r.run_token and run_no = r.run_no;
             if r.run_key is not null then
                 -- the last run of the key is another one now
                 update pgq.last_run
@@ -25,8 +27,10 @@ begin
                         select max(run_ord) from pgq.inflight
                          where run_sub = i_sub and run_key = r.run_key), last_ord)
                  where last_sub = i_sub and last_key = r.run_key;
-                perform pgq.promote(i_sub, array[r.run_key], array[r.run_ord])
-                  where r.run_token <> -2;
+                -- and what was to wait for this one looks at all runs of the key
+                update pgq.inflight set run_behind = 0
+                 where run_sub = i_sub and run_key = r.run_key and run_behind is not null;
+                v_keys := v_keys || r.run_key;
             end if;
         else
             update pgq.inflight
@@ -34,9 +38,10 @@ begin
                     select array_agg(e.id order by n), array_agg(e.place order by n)
                       from unnest(r.run_ids, r.run_places) with ordinality e (id, place, n)
                      where e.id <> all (i_ids))
-             where ctid = r.place;
+             where run_sub = i_sub and run_token = r.run_token and run_no = r.run_no;
         end if;
     end loop;
+    perform pgq.promote(i_sub, v_keys, null);
     held := array(
         select id from pgq.inflight cross join unnest(run_ids) id
          where run_sub = i_sub and run_ids && i_ids and id = any (i_ids));

@@ -24,6 +24,7 @@ begin
         ids := ids || e.ids;
         places := places || e.places;
         keys := keys || e.keys;
-        tables := tables || array_fill(p.piece_table, array[cardinality(e.ids)]);
+        tables := tables || array_fill(
+            p.piece_table, array[coalesce(cardinality(e.ids), 0)]);
     end loop;
 end $$;

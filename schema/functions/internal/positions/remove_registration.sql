@@ -11,6 +11,9 @@ begin
     delete from pgq.parked where ev_owner = r.sub_id;
     delete from pgq.skipped_event where skip_sub = r.sub_id;
     delete from pgq.replay where replay_sub = r.sub_id;
+    -- a refill that is at work would leave its rows
+    perform pg_advisory_xact_lock(pgq.lock_number('refill'), r.sub_id)
+      where r.sub_mode = 'inflight';
     delete from pgq.front where front_sub = r.sub_id;
     delete from pgq.piece where piece_sub = r.sub_id;
     delete from pgq.inflight where run_sub = r.sub_id;
