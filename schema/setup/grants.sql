@@ -64,9 +64,13 @@ begin
     perform pgq.set_rights('pg_namespace', 'pgq_coop'::regnamespace, '{pgq_reader usage}');
     perform pgq.set_rights('pg_class', c.oid, rights)
        from (values
-        ('installation checked tick tick_recent consumer registration position inflight',
+        ('installation checked tick tick_recent consumer registration position',
             '{public select}'::text[]),
         ('current_position subscription', '{public select}'),
+        ('inflight', array(  -- not the key, which is a hash of an event's field
+            select 'public select run_' || unnest(array[
+                'sub', 'token', 'no', 'due', 'attempts', 'took', 'part', 'crashes', 'holder',
+                'ids']))),
         ('front piece last_run holder inflight_copy', '{}'),
         ('event_template retry_queue parked skipped_event delayed_event', '{pgq_reader select}'),
         ('dead_event dedup_key ledger stage cron replay', '{pgq_admin select}'),

@@ -7,10 +7,10 @@ do $$ begin if not exists (select from pgq.installation) then
 -- front_tick is a tick that it sees: without pieces, the consumer's position moves there.
 -- front_seq is the event sequence at that time: it tells how much is new, not whether anything is.
 -- No fresh run has a number below front_low, and no returned run one below front_back: a claim
--- starts there, and does not walk over the dead rows that an old snapshot keeps (G6). A refill is
--- the only one that makes fresh runs, so front_low is exact. Handlers return runs, and commit when
--- they like: front_back becomes front_next_back once every transaction has ended that had an id
--- when the sequence was there, which is one below front_next_xid.
+-- starts there, and does not walk over the dead rows that an old snapshot keeps (G6). Only a refill
+-- makes fresh runs, so front_low is exact. Handlers return runs, and commit when they like:
+-- front_back becomes front_next_back when all transactions below front_next_xid have ended, because
+-- no other can commit a number up to front_next_back: see last_number.
 -- A claim of a run from front_half to front_end refills ahead. front_run is the mean length of the
 -- fresh runs. front_due: what was due before was looked at. front_swept: see sweep_runs.
 create table pgq.front (
@@ -57,8 +57,8 @@ comment on table pgq.piece is 'Parts of large ranges that a shared consumer has 
 -- run_places say which, in order, and where they are in event table run_table. A run has one key.
 --
 -- run_token is the state. > 0: claimed, by the claim with this token. 0: fresh. -1: delayed until
--- run_due. -2: waits behind an earlier run of its key. -4: returned or promoted, claimed first. It
--- is the front of the key, so what cannot be claimed costs a claim nothing.
+-- run_due. -2: waits behind an earlier run of its key. -4: returned or promoted, claimed first.
+-- run_token leads the primary key, so what cannot be claimed costs a claim nothing.
 -- run_ord orders the runs of a key. run_behind: the run is claimed when no run of the key from
 -- run_behind to before run_ord is left; null: at once. See add_runs.
 -- run_due of a claim is the end of its lease; null: the holder's lease counts.

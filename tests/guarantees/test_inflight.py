@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 BULK = """
     insert into pgq.event_{}_0 (ev_type, ev_data)
     select 't', g from generate_series(1, {}) g"""
+TOKENS = "select run_token from pgq.inflight"
 LEFT = "select coalesce(sum(cardinality(run_ids)), 0) from pgq.inflight"
 POSITION = """
     select pos_last_tick from pgq.current_position natural join pgq.consumer
@@ -141,11 +142,12 @@ def test_large_transaction_is_read_in_pieces(db: Database, limit: int) -> None:
     first = receive(db.main, limit)
     db.main.tick()
     assert db.main.one("select count(*) > 0 from pgq.piece")
-    db.main.one("select pgq.sweep_runs(r, f, null) from pgq.registration r, pgq.front f limit 1")
+    db.main.run("update pgq.front set front_swept = '-infinity', front_tick = front_tick + 1")
+    second = receive(db.main, limit, alone=True)
     assert db.main.one(POSITION) == before  # so that no piece is truncated
     late.commit()
-    assert done(db.main, first) == limit
-    found = data(first) + drain(db.main, 500)
+    assert done(db.main, first) == done(db.main, second) == limit
+    found = data(first + second) + drain(db.main, 500)
     assert found[-1] == "late"
     assert [int(each) for each in found[:-1]] == [*range(1, len(found))]
 
@@ -322,14 +324,25 @@ def test_claim_needs_read_committed(db: Database) -> None:
 
 
 def test_states_are_no_tokens(db: Database) -> None:
-    shared(db, "a")
+    shared(db, "a1", "a2", "b1", "c1", key="extra1")
+    _, delayed, returned = (receive(db.main) for _ in range(3))
+    insert(db.main, "d1", "e1")
     receive(db.main)
-    insert(db.main, "b")
-    receive(db.main)
-    for token in (0, -1, -2, -4, "null"):
-        assert db.main.one(f"select pgq.done('q', 's', {token})") == 0
-        assert db.main.one(f"select pgq.release('q', 's', {token})") == 0
-    assert db.main.one(LEFT) == 2
+    assert call(db.main, "retry", delayed, "1 hour") == 1
+    assert call(db.main, "release", returned) == 1
+    states = {token for (token,) in db.main.all(TOKENS) if token <= 0}
+    assert states == {0, -1, -2, -4}
+    for token in (*states, None):
+        for name, more in (
+            ("done", "null"),
+            ("release", "null"),
+            ("retry", "null, '1 hour'"),
+            ("dead", "null, 'bad'"),
+            ("extend", "'1 hour'"),
+        ):
+            assert db.main.one(f"select pgq.{name}('q', 's', %s, {more})", token) == 0
+    assert db.main.one(LEFT) == 6
+    assert db.main.one("select count(*) from pgq.dead_event") == 0
 
 
 def test_unregistered_consumer_leaves_nothing(db: Database) -> None:
@@ -460,3 +473,128 @@ def test_claims_of_a_holder_that_is_gone_are_returned(db: Database) -> None:
         receive(db.main, holder=number)
     db.main.run("update pgq.front set front_swept = '-infinity', front_looked = '-infinity'")
     assert data(receive(db.main)) == ["a"]
+
+
+def test_parts_of_one_run_are_ended_at_once(db: Database) -> None:
+    shared(db, "a", "b", "c")
+    claimed = receive(db.main, 3)
+    ended = db.behind(
+        lambda session: done(session, claimed[:1]),
+        "select pgq.done('q', 's', %s, array[%s::bigint])",
+        claimed[1].token,
+        claimed[1].id,
+    )
+    assert ended == 1
+    assert db.main.all("select run_ids from pgq.inflight") == [([claimed[2].id],)]
+
+
+COPIES = """
+    alter function pgq.lock_truncation_mark() rename to lock_truncation_mark_itself;
+    create function pgq.lock_truncation_mark() returns void language plpgsql
+    set lock_timeout = 0 as $$ begin
+    {}
+    perform pgq.lock_truncation_mark_itself(); end $$"""
+
+
+def test_event_that_comes_in_flight_during_a_rotation_is_copied(db: Database) -> None:
+    """As by a refill of a consumer that is detached meanwhile."""
+    shared(db, "a")
+    receive(db.main)
+    for table in (1, 2):
+        follow(db)
+        assert db.main.rotate() == table
+    follow(db)
+    db.main.run("create table kept as select * from pgq.inflight")
+    db.main.run("delete from pgq.inflight")
+    rotation = db.open()
+    with db.held(rotation, COPIES) as gate:
+        rotates = rotation.later("select pgq.maint_rotate_tables_step1('q')")
+        gate.wait_for_arrival()
+        db.main.run("insert into pgq.inflight select * from kept")
+        gate.open()
+        assert rotates.result(timeout=30) == 0
+    assert db.main.one("select count(*) from pgq.event_1") == 0
+    assert db.main.all("select ev_data from pgq.inflight_copy") == [("a",)]
+
+
+NEXT_FRONT = """
+    alter function pgq.next_front(pgq.registration, pgq.front, int) rename to next_front_itself;
+    create function pgq.next_front(
+        s pgq.registration, f pgq.front, i_events int, out snapshot txid_snapshot, out seq bigint,
+        out tick bigint, out is_tick boolean)
+    language plpgsql as $$ begin
+    {}
+    select n.* into snapshot, seq, tick, is_tick from pgq.next_front_itself(s, f, i_events) n;
+    end $$"""
+DETACH = "update pgq.registration set sub_detached = now()"
+
+
+def test_detached_consumer_gets_nothing(db: Database) -> None:
+    shared(db, "a")
+    receiver = db.open()
+    with db.held(receiver, NEXT_FRONT) as gate:
+        receives = receiver.later("select pgq.receive('q', 's')")
+        gate.wait_for_arrival()
+        db.main.run(DETACH)  # and then truncate what the consumer has not read
+        gate.open()
+        with refused("PQ024"):
+            receives.result(timeout=30)
+    with refused("PQ024"):
+        receive(db.main)
+
+
+def test_detached_consumer_gets_nothing_that_is_in_flight(db: Database) -> None:
+    shared(db, "a")
+    call(db.main, "release", receive(db.main))
+    db.main.run(DETACH)
+    with refused("PQ024"):
+        receive(db.main)
+
+
+@pytest.mark.parametrize(
+    "ahead",
+    [
+        "update pgq.tick set tick_snapshot = '9000000:9000000:'",
+        "update pgq.front set front_snapshot = '9000000:9000000:'",
+    ],
+)
+def test_queue_that_was_moved_is_repaired_first(db: Database, ahead: str) -> None:
+    shared(db, "a")
+    db.main.run(f"{ahead}; update pgq.queue set queue_system_id = 1")
+    with refused("PQ012"):
+        receive(db.open())
+
+
+def test_tick_that_is_older_than_the_front_is_no_step(db: Database) -> None:
+    shared(db, *"abcd")
+    db.main.tick()
+    insert(db.main, "e")
+    drain(db.main)
+    db.main.run("update pgq.front set front_seq = 0, front_tick = 0")
+    is_tick = """
+        select n.is_tick from pgq.registration r
+         cross join (select * from pgq.front order by front_no desc limit 1) f
+         cross join lateral pgq.next_front(r, f, 1) n where r.sub_mode = 'inflight'"""
+    assert db.main.one(is_tick) is False
+
+
+def test_seek_gives_up_what_a_claim_splits_off_meanwhile(db: Database) -> None:
+    shared(db, "a", "b", "c")
+    assert call(db.main, "release", receive(db.main, 3)) == 3
+    start = db.main.one("select min(tick_id) from pgq.tick where tick_queue = 1")
+    db.behind(lambda session: receive(session, 1), "select pgq.seek_consumer('q', 's', %s)", start)
+    assert db.main.one(LEFT) == 0
+
+
+def test_unregistering_waits_for_a_refill(db: Database) -> None:
+    shared(db, "a", "b")
+    db.behind(receive, "select pgq.unregister_consumer('q', 's')")
+    for table in ("front", "inflight"):
+        assert db.main.one(f"select count(*) from pgq.{table}") == 0
+
+
+def test_released_suspects_stay_suspects(db: Database) -> None:
+    shared(db, "a")
+    end_lease(db, receive(db.main))
+    assert call(db.main, "release", receive(db.main)) == 1
+    assert db.main.one("select suspect from pgq.receive('q', 's')") is True

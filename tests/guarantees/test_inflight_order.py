@@ -242,3 +242,30 @@ def test_events_of_a_key_are_cancelled_together(db: Database) -> None:
     cancelled = "select count(*) from pgq.cancel_event('q', '{2,3}') where state = 'cancelled'"
     assert db.main.one(cancelled) == 2
     assert drain(db.main) == ["a4"]
+
+
+def test_runs_of_a_key_whose_lease_ends_come_one_after_the_other(db: Database) -> None:
+    shared(db, "a1", "a2", "a3", key="extra1")
+    claimed = receive(db.main, 3)
+    assert call(db.main, "retry", claimed[1:2], "1 hour", False) == 1  # so a1 and a3 are two runs
+    end_lease(db, claimed)
+    first = receive(db.main)
+    assert data(first) == ["a1"]
+    assert receive(db.main) == []
+    assert done(db.main, first) == 1
+    assert drain(db.main) == ["a3"]
+
+
+def test_event_that_was_to_wait_for_a_cancelled_one_waits_for_all(db: Database) -> None:
+    shared(db, "a1", "a2", key="extra1")
+    handler = db.open()
+    first = receive(handler)
+    handler.begin()
+    assert done(handler, first) == 1  # promotes a2
+    insert(db.main, "a3")
+    assert receive(db.main) == []  # a3 waits for a2
+    handler.rollback()
+    db.main.one("select pgq.cancel_event('q', '{2}')")
+    assert receive(db.main) == []
+    assert done(handler, first) == 1
+    assert drain(db.main) == ["a3"]

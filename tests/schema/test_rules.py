@@ -121,6 +121,11 @@ def test_public_reads_no_table_with_payloads(queue, rows):
     }
 
 
+def test_public_reads_no_hash_of_a_key(queue, sql):
+    may = "select has_column_privilege('public', 'pgq.inflight', %s, 'select')"
+    assert [sql(may, column) for column in ("run_token", "run_key")] == [True, False]
+
+
 def test_rights_are_listed_once_for_every_function_but_internal_ones():
     listed = " ".join(
         re.findall(r"\('[\w ]+', '\n([\w\s]+)'\)", (SCHEMA / "setup/grants.sql").read_text())

@@ -59,11 +59,13 @@ class AsyncReceiver:
 
     async def __aexit__(self, *_error: object) -> None:
         """End what is done, and release what nobody began. Raises LeaseLost as the loop."""
-        if self._waiting:
-            token, ids = self._waiting[0][0], [event.id for _, _, event in self._waiting]
-            self._waiting.clear()
-            await self._client.runner.run(calls.inflight.release(*self._names, token, ids))
-        await self._send_done()
+        try:
+            await self._send_done()
+        finally:
+            if self._waiting:
+                token, ids = self._waiting[0][0], [event.id for _, _, event in self._waiting]
+                self._waiting.clear()
+                await self._client.runner.run(calls.inflight.release(*self._names, token, ids))
 
     def __aiter__(self) -> Self:
         """Loop over events."""
@@ -86,7 +88,7 @@ class AsyncReceiver:
         return event
 
     def done(self, event: Event) -> None:
-        """Note that an event is handled: the next round trip ends it, or the end of the block."""
+        """Note that an event is handled: the next claim, retry or the block's end ends it."""
         self._done.append((self._end(event), event.id))
 
     async def retry(self, event: Event, after: After, *, keep_key: bool = True) -> None:

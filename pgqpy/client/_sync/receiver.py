@@ -59,11 +59,13 @@ class Receiver:
 
     def __exit__(self, *_error: object) -> None:
         """End what is done, and release what nobody began. Raises LeaseLost as the loop."""
-        if self._waiting:
-            token, ids = self._waiting[0][0], [event.id for _, _, event in self._waiting]
-            self._waiting.clear()
-            self._client.runner.run(calls.inflight.release(*self._names, token, ids))
-        self._send_done()
+        try:
+            self._send_done()
+        finally:
+            if self._waiting:
+                token, ids = self._waiting[0][0], [event.id for _, _, event in self._waiting]
+                self._waiting.clear()
+                self._client.runner.run(calls.inflight.release(*self._names, token, ids))
 
     def __iter__(self) -> Self:
         """Loop over events."""
@@ -86,7 +88,7 @@ class Receiver:
         return event
 
     def done(self, event: Event) -> None:
-        """Note that an event is handled: the next round trip ends it, or the end of the block."""
+        """Note that an event is handled: the next claim, retry or the block's end ends it."""
         self._done.append((self._end(event), event.id))
 
     def retry(self, event: Event, after: After, *, keep_key: bool = True) -> None:

@@ -2,7 +2,7 @@
 -- Parameters: i_token, i_ids: as in done. i_reason: text. i_error, i_traceback: the class and the
 --   traceback of an exception.
 -- Returns: how many, as done.
--- Raises: PQ002; PQ012 as find_claimed; PQ020 not shared.
+-- Raises: PQ002; PQ012 as find_claimed; PQ020 not shared; PQ024 detached.
 -- Writes: as bury_events.
 create or replace function pgq.dead(
     i_queue_name text, i_consumer_name text, i_token bigint, i_ids bigint[], i_reason text,

@@ -3,7 +3,7 @@
 -- Parameters: i_token: of the claim. i_ids: of its events; null: all of them.
 -- Returns: how many. Fewer than were named, or 0: the lease ended, and others may have the events:
 --   roll back.
--- Raises: PQ002; PQ020 not shared.
+-- Raises: PQ002; PQ020 not shared; PQ024 detached.
 -- Writes: as end_runs.
 create or replace function pgq.done(
     i_queue_name text, i_consumer_name text, i_token bigint, i_ids bigint[] default null)

@@ -1,7 +1,7 @@
 -- Extends the lease of a claim. With a holder, renew does it for all its claims.
 -- Parameters: i_lease: a second to a day, from now on.
--- Returns: how many events the claim still has; 0: the lease has ended.
--- Raises: PQ002; PQ009 a bad lease; PQ013 not READ COMMITTED; PQ020 not shared.
+-- Returns: how many events the claim still has; 0: the lease has ended, or the claim has a holder.
+-- Raises: PQ002; PQ009 a bad lease; PQ013 not READ COMMITTED; PQ020 not shared; PQ024 detached.
 -- Writes: update pgq.inflight.
 create or replace function pgq.extend(
     i_queue_name text, i_consumer_name text, i_token bigint, i_lease interval)

@@ -3,7 +3,7 @@
 -- Parameters: i_name: who it is, as host:pid. i_lease: a second to a day. i_session: the session
 --   stays: not behind a pooler that gives it to others.
 -- Returns: the holder's number, for receive.
--- Raises: PQ002; PQ009 a bad lease; PQ013; PQ020 not shared.
+-- Raises: PQ002; PQ009 a bad lease; PQ013; PQ020 not shared; PQ024 detached.
 -- Writes: insert pgq.holder; with i_session, a session advisory lock.
 create or replace function pgq.hold(
     i_queue_name text, i_consumer_name text, i_name text, i_lease interval default '30 seconds',

@@ -8,7 +8,8 @@
 --   the claim; no rows: nothing is there. suspect: it may have killed a process; one that has other
 --   events in hand ends these first.
 -- Raises: PQ002 not a subscriber; PQ009 a bad limit or lease; PQ012 the queue needs a repair; PQ013
---   not READ COMMITTED; PQ020 not shared; 42501 as range_sql.
+--   not READ COMMITTED; PQ020 not shared; PQ024 detached; PQ025 the holder's lease has ended; 42501
+--   as range_sql.
 -- Writes: as claim_events.
 create or replace function pgq.receive(
     i_queue_name text, i_consumer_name text, i_limit int default 1,

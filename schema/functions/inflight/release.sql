@@ -2,7 +2,7 @@
 -- does not count as an attempt.
 -- Parameters: i_token, i_ids: as in done.
 -- Returns: how many, as done.
--- Raises: PQ002; PQ020 not shared.
+-- Raises: PQ002; PQ020 not shared; PQ024 detached.
 -- Writes: as return_runs.
 create or replace function pgq.release(
     i_queue_name text, i_consumer_name text, i_token bigint, i_ids bigint[] default null)

@@ -2,7 +2,7 @@
 -- Parameters: i_token, i_ids: as in done. i_delay: 0 to 100 years. i_keep_key: the later events of
 --   the same key wait; else they go on, and the order of these is given up.
 -- Returns: how many, as done.
--- Raises: PQ002; PQ009 a bad delay; PQ020 not shared.
+-- Raises: PQ002; PQ009 a bad delay; PQ020 not shared; PQ024 detached.
 -- Writes: as return_runs.
 create or replace function pgq.retry(
     i_queue_name text, i_consumer_name text, i_token bigint, i_ids bigint[], i_delay interval,

@@ -2,10 +2,10 @@
 --
 -- With an order, a run has one key, and waits (-2) if an earlier run of the key is there: its end
 -- promotes it. Handlers end runs in transactions that may take long. So the last run of the key is
--- locked, if that is possible at once. Then its end comes after this transaction, and promotes.
--- If a session that ends it has the lock, nobody may see the new run in time: it is fresh, and a
--- claim looks whether the runs before it are left (run_behind). If it is gone, the new run is the
--- key's first.
+-- locked, if its lock is free: then the handler's done waits for this transaction, sees the new
+-- run, and promotes it. If another session has the lock, it may be ending the run, and not see the
+-- new one: that is fresh, and a claim looks whether the runs before it are left (run_behind). If
+-- the last run is gone, the new one is the key's first.
 -- Of one key, runs are longer from the 33rd event on: nobody can have them soon.
 -- Parameters: arrays, whose elements with the same index belong to one event. i_keys: null elements
 --   have no order. i_ord: less than that of later calls, by the number of events. i_size: the most

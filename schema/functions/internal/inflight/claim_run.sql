@@ -3,7 +3,7 @@
 --
 -- SKIP LOCKED may lock a version of a row that the statement's snapshot does not see; then the
 -- update changes nothing, and what is returned is what was changed.
--- Returns: the claimed run as it is now, but its run_no is that before; null: there was none.
+-- Returns: the claimed run as it is now; null: there was none.
 -- Writes: update pgq.inflight.
 create or replace function pgq.claim_run(
     i_sub int, f pgq.front, i_limit int, i_lease interval, i_holder int)

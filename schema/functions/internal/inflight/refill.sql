@@ -7,8 +7,9 @@
 -- it commits. A tick that was chosen by its sequence number may see nothing new: then it goes on
 -- from there.
 -- Returns: whether looking again is worth while.
--- Raises: PQ012 as check_queue; PQ024 it was detached; as range_sql.
--- Writes: advisory lock; insert, delete pgq.front; as add_runs, add_pieces, take_piece.
+-- Raises: PQ012 the queue was moved, or as check_queue; PQ024 it was detached; as range_sql.
+-- Writes: advisory lock; insert, delete pgq.front; as check_queue, add_runs, add_pieces,
+--   take_piece, follow_front.
 create or replace function pgq.refill(
     s pgq.registration, i_limit int, i_alone boolean)
 returns boolean language plpgsql as $$
@@ -46,10 +47,16 @@ begin
     end if;
     select * into q from pgq.queue where queue_id = s.sub_queue;
     v_version := (select xmin::text from pgq.queue where queue_id = s.sub_queue);
+    select * into f from pgq.front where front_sub = s.sub_id order by front_no desc limit 1;
     if current_setting('pgq.checked_' || q.queue_id, true) is distinct from v_version then
         perform pgq.check_queue(q.queue_id, q.queue_name, v_version);
     end if;
-    select * into f from pgq.front where front_sub = s.sub_id order by front_no desc limit 1;
+    if txid_snapshot_xmax(f.front_snapshot) > txid_snapshot_xmax(txid_current_snapshot()) then
+        -- the front may be ahead of the last tick, which check_queue looks at
+        raise exception 'a consumer of queue % has seen transactions that this cluster has not had',
+            q.queue_name using errcode = 'PQ012',
+            hint = format('select pgq.repair_queue(%L)', q.queue_name);
+    end if;
     f.front_low := coalesce((
         select run_no from pgq.inflight
          where run_sub = s.sub_id and run_token = 0 and run_no >= f.front_low

@@ -1,6 +1,6 @@
 -- Lets the first run of a key go on that nobody promoted: of two transactions, one ended the run
 -- before it, and the other changed it. And forgets the last run of keys that have none. The caller
--- holds the lock of the refill, so no run of another key comes.
+-- holds the lock of the refill, so no refill adds a run meanwhile.
 -- Returns: whether there was one to promote.
 -- Writes: update pgq.inflight; delete pgq.last_run.
 create or replace function pgq.sweep_keys(s pgq.registration)

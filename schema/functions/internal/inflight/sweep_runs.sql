@@ -6,8 +6,9 @@
 -- which frees all locks while handlers run, nor behind a pooler: then the lease counts.
 --
 -- Of the events of a claim that never ended, one may have killed the process. So they are
--- suspects: a tenth of them at most are claimed together, and in the end each alone. What was alone
--- when three processes died is dead. All that a process had in hand counts as one claim.
+-- suspects: a tenth of them at most are claimed together, and in the end each alone. An event is
+-- dead when three claims that had it alone never ended. All that a process had in hand is one
+-- claim.
 --
 -- Of a key, only the first run is claimable. What has no lease because its process has no row any
 -- more is returned too, every five seconds.
@@ -63,7 +64,8 @@ begin
         v_took := case when r.run_token > 0
             then coalesce(v_in_hand[array_position(v_ended, r.run_holder)], r.run_took) end;
         if v_took = 1 and r.run_crashes >= 2 then
-            perform pgq.bury_events(s, r.run_token, r.run_ids, 'its process died three times');
+            perform pgq.bury_events(
+                s, r.run_token, r.run_ids, 'three claims of it alone ended without done');
         else
             update pgq.inflight
                set run_token = case when exists (

@@ -1,5 +1,5 @@
 -- Of some events, those that a position has not reached: the end of its open batch, else its last
--- tick, or the front, does not see them. Those of a piece are not reached either. So an open batch
+-- tick, or the front, does not see them. Events in a piece are pending too. So an open batch
 -- has no pending event. While parts of a cut range are left, all of the range counts as reached. A
 -- lane reaches only the events of its keys. While lanes are changed, the new ones have opened
 -- nothing, so an event beyond the stop tick is pending anyway.
