@@ -7,19 +7,15 @@ import logging
 import os
 import threading
 import time
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from pgqpy.consumers import crash
-from pgqpy.consumers.retry import seconds
-from pgqpy.consumers.settings import key_function
+from pgqpy.consumers.retry import CRASHES, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
 
     from pgqpy.consumers.settings import BaseConsumer
-    from pgqpy.records import Event
 
 
 STDERR = 2  # the file descriptor: sys.stderr may be anything
@@ -189,27 +185,7 @@ class HandlerWatch:
             "after %d crashes. If it only needs longer, raise handler_timeout"
         )
         names = (consumer.name, consumer.queue, what)
-        logger.critical(text, *names, ran, self._timeout, crash.MAX_ATTEMPTS)
-
-
-def watching(watch: HandlerWatch | None, what: str) -> AbstractContextManager[None]:
-    """Return a block that is watched, if there is a watch."""
-    return nullcontext() if watch is None else watch.handling(what)
-
-
-def watched_key(
-    consumer: BaseConsumer, watch: HandlerWatch | None
-) -> Callable[[Event], Hashable] | None:
-    """Return the consumer's function from an event to its key, watched if it is its own."""
-    key = key_function(consumer)
-    if key is None or watch is None or not callable(consumer.key):
-        return key
-
-    def watched(event: Event) -> Hashable:
-        with watch.handling(f"the key of event {event.id}"):
-            return key(event)
-
-    return watched
+        logger.critical(text, *names, ran, self._timeout, CRASHES)
 
 
 @contextmanager

@@ -1,16 +1,14 @@
-"""Errors of handlers, and checks of what handlers and key functions returned. No I/O."""
+"""Errors of handlers, and the check of what handlers returned. No I/O."""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Generator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
 
 # Exceptions that are failures of the handler itself. CancelledError is no Exception, but a handler
 # also gets it from a cancelled task of its own. All others, such as SystemExit, end the consumer.
 HANDLER_ERRORS = (Exception, asyncio.CancelledError)
-LONGEST = 500  # characters of a key; an index holds it
 
 
 class HandlerFailed(Exception):
@@ -56,18 +54,6 @@ def check_result(result: object) -> None:
     )
 
 
-def check_key(key: object) -> None:
-    """Raise TypeError or ValueError for a key that can equal no other: it would keep no order."""
-    if isinstance(key, (Awaitable, Iterator, AsyncIterator)):
-        _discard(key)
-        raise TypeError(
-            f"key returned {_article(type(key).__name__)}, which is another one for each event: "
-            "return the value, from a method without async or yield"
-        )
-    if key != key:  # noqa: PLR0124  # NaN is not
-        raise ValueError(f"key returned {key!r}, which does not even equal itself: return None")
-
-
 def _discard(result: object) -> None:
     """End work that was not begun: Python would warn that nobody awaited it."""
     if isinstance(result, (Coroutine, Generator)):
@@ -78,22 +64,3 @@ def _discard(result: object) -> None:
 
 def _article(noun: str) -> str:
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
-
-
-def key_text(key: object) -> str | None:
-    """Return the text of a key; None if the event has no key.
-
-    Equal keys have equal texts. A long key is cut, and told apart by a hash. TypeError for a key
-    that is no str and no int: equal ones could have different texts.
-    """
-    if key is None:
-        return None
-    if isinstance(key, bool) or not isinstance(key, (str, int)):
-        raise TypeError(
-            f'with on_error = "park", key returns a str, an int or None, not {type(key).__name__}'
-        )
-    text = str(key).replace("\0", "\\0").encode(errors="backslashreplace").decode()
-    if len(text) <= LONGEST:
-        return text
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return f"{text[: LONGEST - len(digest)]}{digest}"

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from pgqpy.consumers.measures import HandlerTimes
+from pgqpy.consumers.histograms import HandlerTimes
 from pgqpy.consumers.settings import BaseConsumer
 
 if TYPE_CHECKING:

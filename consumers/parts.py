@@ -1,35 +1,120 @@
-"""How many events are taken at a time: batches, ranges of workers, parts, lists. No I/O.
+"""How many events are taken at a time: batches, parts, lists. No I/O.
 
 The ticker ticks every few milliseconds. A batch costs a commit and some round trips, however few
 events are in it: a consumer that took the ticks one by one, a little slower than the ticker makes
 them, would fall behind for ever. So one that is behind takes more and more ticks at a time.
 
-An event and its retried copy may be in one batch, with the same id. finish_part finishes an id with
-all its copies. So a part ends at an id only if the next event has another one.
+A process that dies may have been killed by an event. The server counts how many processes began to
+handle what is first in the open batch (`open_batch`). Each attempt takes smaller parts, and a part
+that is finished stays finished: so the event that kills comes first and alone at last. An attempt
+keeps the size of its parts when the position moves, and counts anew which event it is alone with.
 """
 
 from __future__ import annotations
 
 import math
-import time
-from collections import Counter, deque
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from pgqpy.consumers.settings import handler_name
+from pgqpy.consumers import retry
+from pgqpy.consumers.handlers import ProcessDied
+from pgqpy.consumers.settings import handler_name, sets_part_size
 
 if TYPE_CHECKING:
     from pgqpy.consumers.settings import BaseConsumer
-    from pgqpy.records import Batch, Event
+    from pgqpy.records import Attempt, Batch, Event
 
 
 LARGEST_LIST = 1000  # events; larger ones read no faster
-MAX_DONE = 1000  # ids that finish_part takes beyond the end of a part
 UNREAD = (
     "process_batch returned without having read the whole batch: its other events would be lost. "
     "If it reads several times, the pass begun last has to come to its end; or raise Retry to get "
     "the batch again"
 )
+
+SIZES = {2: 1000, 3: 30}  # events of a part, by attempt; later ones take one event
+ALONE = 4  # the attempt from which on events come alone
+QUIET_PARTS = 34  # 1,000 / 30: so many parts of 30 cover the part of 1,000 that killed
+
+
+class Attempts:
+    """The attempt at the open batch: how large its parts are, and which event is given up."""
+
+    def __init__(self, consumer: BaseConsumer) -> None:
+        """Have no batch open."""
+        by_event = handler_name(consumer) == "process_event"
+        self._part_size = consumer.part_size
+        self._narrows = by_event or sets_part_size(consumer)
+        self._gives_up = self._narrows and consumer.on_error != "stop"
+        self._quiet = 0  # parts of this size in a row without a crash
+        self.held: int | None = None  # the batch that this process has open
+        self.count: int | None = None  # None: nobody counts, and the batch has no parts
+
+    def opened(self, found: Attempt) -> str | None:
+        """Note that the batch was opened; return what to log if processes died with it."""
+        again, self.held = found.batch.id == self.held, found.batch.id
+        self.count, self._quiet = found.attempts, 0
+        died = (found.attempts or 1) - 1
+        if again or died < 1:
+            return None
+        return (
+            f"attempt {died + 1}: earlier processes died, or lost the server, with this batch open"
+            f"; {self._suspects()}"
+        )
+
+    def _suspects(self) -> str:
+        if not self._narrows:
+            return (
+                "one of its events may kill them, and with part_size in the class smaller parts "
+                "would show which"
+            )
+        if self.count is not None and self.count > ALONE:
+            what = "is dead" if self._gives_up else 'is not given up with on_error = "stop"'
+            return f"the first event may kill them, and {what} after {retry.CRASHES} crashes"
+        return f"its events come in parts of {self.size:,} for a while, to find one that kills"
+
+    @property
+    def size(self) -> float:
+        """Events of a part; infinite for the extension pgq, which has no parts."""
+        if self.count is None:
+            return math.inf
+        if self.count <= 1 or not self._narrows:
+            return self._part_size
+        return min(self._part_size, SIZES.get(self.count, 1))
+
+    def after_part(self) -> int | None:
+        """Return the attempt that counts after the part at hand, for finish_part.
+
+        After an event that was alone at last, parts are large again. After many parts without a
+        crash they are larger, but whole only in the next batch: the killer may be anywhere here.
+        """
+        if self.count is None:
+            return None
+        if self.count > retry.CRASHES or not self._narrows:
+            return 1
+        attempt = min(self.count, ALONE)
+        widens = attempt > min(SIZES) and self._quiet + 1 >= QUIET_PARTS
+        return attempt - 1 if widens else attempt
+
+    def part_finished(self) -> None:
+        """Note that the part at hand was finished."""
+        following = self.after_part()
+        self._quiet = self._quiet + 1 if following == self.count else 0
+        self.count = following
+
+    def finished(self, batch: Batch) -> None:
+        """Note that a batch was finished; another one may be open by now."""
+        if self.held == batch.id:
+            self.held = None
+
+    def killer_error(self, part: list[Event]) -> ProcessDied | None:
+        """Return the error of a part whose one event killed too many processes.
+
+        An event and its retried copy are one event.
+        """
+        count = self.count or 0
+        one = self._gives_up and count > retry.CRASHES and len({event.id for event in part}) == 1
+        return ProcessDied(count - ALONE) if one else None
 
 
 def most_failures(consumer: BaseConsumer) -> float:
@@ -40,88 +125,15 @@ def most_failures(consumer: BaseConsumer) -> float:
     """
     if consumer.is_transactional and handler_name(consumer) == "process_batch":
         return math.inf
-    return list_size(consumer)
+    return list_size(consumer.part_size)
 
 
-def list_size(consumer: BaseConsumer) -> int:
+def list_size(part_size: float) -> int:
     """Return how many events are fetched at a time: lists end where parts do."""
-    lists = -(-consumer.part_size // LARGEST_LIST)
-    return consumer.part_size // lists
-
-
-class InOrderEnd:
-    """The end of the part, for events that are handled one after the other."""
-
-    def __init__(self, size: int | None) -> None:
-        self._size = size
-        self._count = 0  # events of the part
-        self._last: int | None = None  # id of the last of them
-
-    def add(self, events: list[Event]) -> None:
-        """Note that these events were handled."""
-        if events:
-            self._count += len(events)
-            self._last = events[-1].id
-
-    def end_before(self, following: Event, *, stop: bool = False, full: bool = False) -> int | None:
-        """Return the id that the part ends with; None if it goes on with the following event.
-
-        `stop` ends a part of any size, and `full` also one where the extension pgq has none.
-        """
-        if self._last is None or self._last == following.id or not self._count:
-            return None
-        sized = self._size is not None and (stop or self._count >= self._size)
-        if not (sized or full):
-            return None
-        self._count = 0
-        return self._last
-
-
-class OutOfOrderEnd:
-    """The end of the part, for events that are handled side by side.
-
-    Add all copies of an id before one of them is finished.
-    """
-
-    def __init__(self) -> None:
-        self._order: deque[int] = deque()  # of fetched events, from the lowest unfinished one on
-        self._unfinished: Counter[int] = Counter()  # copies of each id in the order
-        self.count = 0  # events finished since the last part
-        self._up_to: int | None = None
-
-    @property
-    def span(self) -> int:
-        """How many events lie from the lowest unfinished one to the last fetched one."""
-        return len(self._order)
-
-    def add(self, event_id: int) -> None:
-        """Note an event that was fetched."""
-        self._order.append(event_id)
-        self._unfinished[event_id] += 1
-
-    def finish(self, event_id: int) -> None:
-        """Note that an event is finished."""
-        self._unfinished[event_id] -= 1
-        self.count += 1
-
-    def end(self) -> tuple[int | None, list[int]]:
-        """Return the id that the part ends with, and the finished ids beyond it."""
-        order, unfinished = self._order, self._unfinished
-        while order and not unfinished[order[0]]:
-            self._up_to = order.popleft()
-            if not order or self._up_to != order[0]:
-                del unfinished[self._up_to]
-        done = dict.fromkeys(event_id for event_id in order if not unfinished[event_id])
-        self.count = 0
-        return self._up_to, list(done)[:MAX_DONE]
-
-
-def split_at_id(events: list[Event]) -> tuple[list[Event], list[Event]]:
-    """Split off the copies of the last id: more of them may come with the next list."""
-    end = len(events)
-    while end and events[end - 1].id == events[-1].id:
-        end -= 1
-    return events[:end], events[end:]
+    if part_size == math.inf:
+        return LARGEST_LIST
+    lists = math.ceil(part_size / LARGEST_LIST)
+    return int(part_size // lists)
 
 
 Limits = tuple[int | None, "timedelta | float | None"]  # min_count, min_interval (seconds)
@@ -175,44 +187,3 @@ class BatchLimits:
         """Note how many events of a batch came through the consumer's filter."""
         estimated = batch.event_seq - batch.prev_event_seq
         self._ratio = min(max(estimated / max(events, 1), 1.0), MAX_RATIO)
-
-
-WANTED_TIME = 0.5  # seconds of a worker's own work
-SLOW = 0.004  # seconds an event; below, to cut a range costs more than to share it saves
-
-
-class Pace:
-    """Measures the handlers of a worker. `wanted` is for take_part: None takes a range uncut.
-
-    `with` measures: handlers run in its block. Taking, reading and finishing a batch stay outside,
-    because a batch of one event spends most of its time on these round trips.
-
-    Before the first batch the worker wants one event for each handler that runs side by side. If
-    the handlers are slow, a worker with a whole range would leave nothing to the others. A handler
-    of batches may take long for each batch, however small, so it begins with one list.
-    """
-
-    def __init__(self, consumer: BaseConsumer) -> None:
-        """Know nothing yet. What is measured is kept when a session is lost."""
-        by_event = handler_name(consumer) == "process_event"
-        self.wanted: int | None = consumer.concurrency if by_event else list_size(consumer)
-        self._began = self._spent = 0.0
-
-    def __enter__(self) -> None:
-        """Note that handlers run."""
-        self._began = time.monotonic()
-
-    def __exit__(self, *_: object) -> None:
-        """Note that no handler runs."""
-        self._spent += time.monotonic() - self._began
-
-    def begin(self) -> None:
-        """Note that another batch begins."""
-        self._spent = 0.0
-
-    def end(self, events: int) -> None:
-        """Note that the batch is handled: so many events."""
-        if not events:
-            return
-        each = self._spent / events
-        self.wanted = max(1, int(WANTED_TIME / each)) if each > SLOW else None

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from pgqpy.records import Event
 
+CRASHES = 5  # of the process, after which an event that comes alone is dead
 LONGEST = 10 * 365 * 86400.0  # seconds; no delay is longer, so that no interval overflows
 
 

@@ -6,8 +6,7 @@ lets the loop ask before the next event. The loop asks too if there is something
 notifications can fill the connection's buffers, and its end would then not arrive.
 
 A call of our own that does not end is an outage. lock_timeout ends a wait for a lock. Nothing ends
-the wait of a COMMIT for a synchronous standby. A worker without heartbeats has an outage too:
-see heartbeat.
+the wait of a COMMIT for a synchronous standby.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pgqpy.consumers.heartbeat import HeldBatch
 from pgqpy.consumers.measures import Outage
 from pgqpy.consumers.waiting import start_thread
 
@@ -47,7 +45,7 @@ class OwnCalls:
         """Watch nothing yet."""
         self._running: dict[object, tuple[float, float]] = {}  # when it began, and is too slow
         self._closed = threading.Event()
-        self.held = HeldBatch()  # of the running loop: heartbeats are our calls too
+        self.must_check = False  # the session may have ended, and another process have the batch
 
     @contextmanager
     def running(self, *, reads: bool = False) -> Iterator[None]:
@@ -60,10 +58,10 @@ class OwnCalls:
             del self._running[key]
 
     def outage(self) -> Outage | None:
-        """Return since when a call runs, or a heartbeat is due, if it takes too long."""
+        """Return since when a call runs, if it takes too long."""
         now = time.monotonic()
         slow = [began for began, limit in list(self._running.values()) if now >= limit]
-        return Outage(REASON, min(slow), WHAT) if slow else self.held.outage()
+        return Outage(REASON, min(slow), WHAT) if slow else None
 
     def watch(self, who: str, socket: int) -> None:
         """Start a thread that logs each outage, once, and notes when to check the session.
@@ -97,7 +95,7 @@ class OwnCalls:
                 bool(_poll(socket, POLLIN, 0)),
             )
         if ended or readable:
-            self.held.must_check = True
+            self.must_check = True
         return self._closed.wait(POLL_INTERVAL if ended else 0)
 
 

@@ -10,15 +10,15 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from pgqpy.consumers.crash import MAX_ATTEMPTS
 from pgqpy.consumers.measures import ConsumerTotals, Outage
-from pgqpy.consumers.retry import RetryPolicy, seconds
+from pgqpy.consumers.retry import CRASHES, RetryPolicy, seconds
 from pgqpy.consumers.waiting import POLL_INTERVAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Iterator
     from datetime import timedelta
 
+    from pgqpy.calls.inflight import Key
     from pgqpy.consumers.waiting import Wakeup
     from pgqpy.records import Event
 
@@ -33,10 +33,11 @@ GONE = {
     "retry_base": "write backoff = (first, longest), in seconds",
     "retry_max": "write backoff = (first, longest), in seconds",
     "poll_interval": f"a consumer polls every {POLL_INTERVAL} s, and at each notification",
-    "max_attempts": f"an event is dead after {MAX_ATTEMPTS} crashes",
+    "max_attempts": f"an event is dead after {CRASHES} crashes",
     "min_lag": "min_interval merges ticks, and `next_batch` of a client has min_lag",
-    "queues": "run one process for each queue",
-    "turn_interval": "run one process for each queue",
+    "turn_interval": "queues of a shared consumer are read by priority",
+    "lanes": 'write key = "extra1": any number of processes keep the order of its events',
+    "dead_interval": "lease says when a process that is silent loses its events",
 }
 
 
@@ -46,16 +47,20 @@ class ConsumerSettings(TypedDict, total=False):
     queue: str
     name: str
     filter: Mapping[str, Sequence[str]] | None
-    shared: bool
-    lanes: int | None
-    dead_interval: timedelta | float
-    lease: timedelta | float | None
+    shared: bool | None
     concurrency: int
-    key: str | Callable[[Event], Hashable] | None
+    key: Key | None
+    per_key: int
+    limit_in_flight: int | None
+    rate: str | float | None
+    limit: int
+    lease: timedelta | float
+    queues: Sequence[str] | None
+    stop_timeout: timedelta | float
     part_size: int
     min_count: int | None
     min_interval: timedelta | float | None
-    on_error: Literal["retry", "stop", "park"]
+    on_error: Literal["retry", "park", "dead", "stop"]
     max_retries: int
     give_up: tuple[type[Exception], ...]
     handler_timeout: timedelta | float | None
@@ -72,16 +77,23 @@ class BaseConsumer:
     name: str = ""  # of the consumer: one name, one position
     # Only events with these values of type (order.* is a prefix) and of extra1 … extra4.
     filter: Mapping[str, Sequence[str]] | None = None
-    shared: bool = False  # several processes take batches of it at the same time
-    lanes: int | None = None  # parts of its events, by key: several processes, order per key
-    dead_interval: timedelta | float = 60.0  # seconds of silence; then its batch is taken over
-    lease: timedelta | float | None = None  # seconds; a worker leases its batch, without a lock
-    concurrency: int = 1  # events that are handled side by side
-    key: str | Callable[..., Any] | None = None  # events with the same key are handled in order
+    # These make it shared, by any number of processes: key, per_key, limits, concurrency > 1.
+    shared: bool | None = None
+    concurrency: int = 1  # handlers side by side in this process
+    key: Key | None = None  # events with the same value there are handled in their order
+    per_key: int = 1  # events of a key that are handled at a time; above 1 there is no order
+    limit_in_flight: int | None = None  # events that all processes handle at a time
+    rate: str | float | None = None  # events that all processes claim, such as "100/s"
+    limit: int = 100  # events of a claim at most: the list that process_batch gets
+    lease: timedelta | float = 30.0  # seconds of silence, after which others get its events
+    queues: Sequence[str] | None = None  # in place of queue: the first is asked first
+    stop_timeout: timedelta | float = 10.0  # seconds that a stop gives the running handlers
+    # These are for plain consumers.
     part_size: int = 10_000  # events; progress is kept after so many, and memory holds two parts
     min_count: int | None = None  # events; merges ticks until a batch has so many
     min_interval: timedelta | float | None = None  # merges ticks until a batch spans it
-    on_error: Literal["retry", "stop", "park"] = "retry"
+    # These are for both kinds; "park" and "dead" for shared consumers.
+    on_error: Literal["retry", "park", "dead", "stop"] = "retry"
     max_retries: int = 20  # after so many an event that fails again is dead
     give_up: tuple[type[Exception], ...] = ()  # errors of process_event that make it dead at once
     handler_timeout: timedelta | float | None = None  # a handler that hangs ends the process
@@ -94,7 +106,7 @@ class BaseConsumer:
         # Exactly one of them is written by the subclass.
         process_event: Callable[..., Any]
         process_batch: Callable[..., Any]
-        run: Callable[[], Any]
+        run: Callable[..., Any]
         # Not self.__stop: in an application's own class Consumer, Python makes the same name of it.
         _pgq_stop: Wakeup
         _pgq_session: Any  # one of the two kinds, or None
@@ -111,6 +123,8 @@ class BaseConsumer:
             if key not in SETTINGS:
                 raise TypeError(f"{type(self).__name__} has no setting {key!r}{nearest(key)}")
             setattr(self, key, value)
+        if self.queues and not self.queue:
+            self.queue = self.queues[0]
         check(self)
         self._pgq_counts = ConsumerTotals()
         self._pgq_outage: Outage | None = Outage()
@@ -136,7 +150,7 @@ class BaseConsumer:
         return self._pgq_handler_error
 
     def counts(self) -> ConsumerTotals:
-        """Return the totals of the batches that this object has finished, as it runs."""
+        """Return the totals of what this object has finished, as it runs."""
         return self._pgq_counts
 
     def outage(self) -> Outage | None:
@@ -149,15 +163,16 @@ class BaseConsumer:
     def stop(self) -> None:
         """Ask `run()` to return; from any thread, before or during it, as often as you like.
 
-        The current event is finished; with `concurrency` all running events are. The rest of the
-        batch is delivered again. With `process_batch` the current part is finished.
+        The current event is finished, with `process_batch` the current part. The rest of the batch
+        is delivered again. In a shared consumer, handlers that run have `stop_timeout` to return;
+        the other events are returned at once.
         """
         self._pgq_stop.set()
 
     @property
-    def has_workers(self) -> bool:
-        """Whether several processes may run the consumer at the same time."""
-        return self.shared or self.lanes is not None
+    def is_shared(self) -> bool:
+        """Whether any number of processes may run the consumer at the same time."""
+        return bool(self.shared) or bool(sharing_settings(self))
 
     @property
     def retry_policy(self) -> RetryPolicy:
@@ -180,10 +195,39 @@ def handler_name(consumer: BaseConsumer) -> str:
     return written[0]
 
 
-def key_function(consumer: BaseConsumer) -> Callable[[Event], Hashable] | None:
-    """Return the function from an event to its key; None if the consumer has no key."""
-    key = consumer.key
-    return attrgetter(key) if isinstance(key, str) else key
+def key_of(consumer: BaseConsumer) -> Callable[[Event], str | None] | None:
+    """Return the function from an event to its key; None if events of a key need no order."""
+    return None if consumer.key is None or consumer.per_key > 1 else attrgetter(consumer.key)
+
+
+def queues_of(consumer: BaseConsumer) -> tuple[str, ...]:
+    """Return the queues that a consumer reads, the most important one first."""
+    return tuple(consumer.queues or (consumer.queue,))
+
+
+def rate_of(consumer: BaseConsumer) -> float | None:
+    """Return how many events a second all processes together may take."""
+    rate = consumer.rate
+    if isinstance(rate, str):
+        number, _, unit = rate.partition("/")
+        return float(number) / RATES[unit]
+    return rate
+
+
+def sharing_settings(consumer: BaseConsumer) -> list[str]:
+    """Return the settings that make the consumer shared."""
+    return _changed(consumer, SHARING)
+
+
+def _changed(consumer: BaseConsumer, names: Sequence[str]) -> list[str]:
+    return [name for name in names if getattr(consumer, name) != getattr(BaseConsumer, name)]
+
+
+def sets_part_size(consumer: BaseConsumer) -> bool:
+    """Say whether the class, or this instance, sets part_size."""
+    kinds = type(consumer).__mro__
+    own = any("part_size" in vars(kind) for kind in kinds[: kinds.index(BaseConsumer)])
+    return own or consumer.part_size != BaseConsumer.part_size
 
 
 def refuse_gone(place: str, key: str) -> None:
@@ -212,8 +256,11 @@ def _bare(name: str) -> str:
     return "".join(word.removesuffix("s").removesuffix("ie").removesuffix("y") for word in words)
 
 
-# A run takes its locks, registers and reads its queue by these.
-FIXED = ("queue", "name", "filter", "shared", "lanes", "lease", "key")
+# A run registers and reads its queues by these.
+FIXED = (
+    *("queue", "queues", "name", "filter", "shared", "concurrency", "key", "per_key"),
+    *("limit_in_flight", "rate", "lease"),
+)
 # By the id of each consumer that runs: its settings, and those that were its own before. See fix.
 _fixed: dict[int, tuple[dict[str, object], dict[str, object]]] = {}
 
@@ -257,9 +304,14 @@ def _frozen(value: object) -> object:
 
 
 MAX_PART_SIZE = 1_000_000  # events
-MAX_CONCURRENCY = 1_000  # events
-MAX_LANES = 1024
+MAX_CONCURRENCY = 1_000  # handlers
 MAX_LEASE = 86_400  # seconds
+MAX_LIMIT = 10_000  # events
+MAX_RATE = 1e9  # events a second
+RATES = {"s": 1, "min": 60, "h": 3600}  # seconds
+SHARING = ("concurrency", "key", "per_key", "limit_in_flight", "rate", "queues")
+FOR_SHARED = ("limit", "lease", "stop_timeout")
+FOR_PLAIN = ("part_size", "min_count", "min_interval")
 
 
 def layers(handler: Any) -> Iterator[Any]:
@@ -290,6 +342,10 @@ def _is_count(value: object, least: int = 1, most: int = 2**31 - 1) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
+def _are_names(value: Any) -> bool:
+    return _are_texts(value) and all(value) and len(set(value)) == len(value)
+
+
 def _are_errors(value: Any) -> bool:
     return isinstance(value, tuple) and all(
         isinstance(kind, type) and issubclass(kind, Exception) for kind in value
@@ -312,16 +368,18 @@ def _is_filter(value: Any) -> bool:
     )
 
 
-def _is_key(value: Any) -> bool:
-    if value is None or isinstance(value, str):
-        return value is None or value in KEYS
-    if not callable(value) or any(map(inspect.iscoroutinefunction, layers(value))):
-        return False
+def _is_rate(value: Any) -> bool:
+    if isinstance(value, str):
+        number, _, unit = value.partition("/")
+        return unit in RATES and _is_rate_number(number)
+    return value is None or _is_rate_number(value)
+
+
+def _is_rate_number(value: Any) -> bool:
     try:
-        inspect.signature(value).bind("event")
+        return not isinstance(value, bool) and 0 < float(value) < MAX_RATE
     except (TypeError, ValueError):
         return False
-    return True
 
 
 def _is_delay(value: Any) -> bool:
@@ -351,31 +409,38 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
         _is_filter,
         f'None or lists such as {{"type": ["order.*"], "extra1": ["eu"]}}, by {", ".join(KEYS)}',
     ),
-    "shared": (lambda value: isinstance(value, bool), "True or False"),
-    "lanes": (
-        lambda n: n is None or _is_count(n, most=MAX_LANES),
-        f"None or a number of lanes from 1 to {MAX_LANES:,}",
-    ),
-    "dead_interval": (
-        lambda n: _is_delay(n) and seconds(n) >= 1,
-        "a number of seconds, 1 or more, or a timedelta",
-    ),
-    "lease": (
-        lambda n: n is None or (_is_delay(n) and 1 <= seconds(n) <= MAX_LEASE),
-        "None, or seconds or a timedelta, from 1 second to a day",
-    ),
+    "shared": (lambda value: value is None or isinstance(value, bool), "None, True or False"),
     "concurrency": (
         lambda n: _is_count(n, most=MAX_CONCURRENCY),
-        f"a number of events from 1 to {MAX_CONCURRENCY}",
+        f"a number of handlers from 1 to {MAX_CONCURRENCY}",
     ),
-    "key": (_is_key, f"None, one of {', '.join(KEYS)}, or a plain def that takes the event"),
+    "key": (
+        lambda value: value is None or (isinstance(value, str) and value in KEYS),
+        f"None, or one of {', '.join(KEYS)}: put the key into one of them at insert",
+    ),
+    "per_key": (_is_count, "a number of events, 1 or more"),
+    "limit_in_flight": (lambda n: n is None or _is_count(n), "None or a number of events"),
+    "rate": (_is_rate, 'None, events a second, or a text such as "100/s", "30/min" or "5/h"'),
+    "limit": (
+        lambda n: _is_count(n, most=MAX_LIMIT),
+        f"a number of events from 1 to {MAX_LIMIT:,}",
+    ),
+    "lease": (
+        lambda n: _is_delay(n) and 1 <= seconds(n) <= MAX_LEASE,
+        "seconds or a timedelta, from 1 second to a day",
+    ),
+    "queues": (lambda value: value is None or _are_names(value), "None or names of queues"),
+    "stop_timeout": (_is_delay, "seconds, 0 or more, or a timedelta"),
     "part_size": (
         lambda n: _is_count(n, most=MAX_PART_SIZE),
         f"a number of events from 1 to {MAX_PART_SIZE:,}",
     ),
     "min_count": (lambda n: n is None or _is_count(n), "None or a number of events"),
     "min_interval": (lambda n: n is None or _is_delay(n), "None, seconds or a timedelta"),
-    "on_error": (lambda word: word in ("retry", "stop", "park"), '"retry", "stop" or "park"'),
+    "on_error": (
+        lambda word: word in ("retry", "park", "dead", "stop"),
+        '"retry", "park", "dead" or "stop"',
+    ),
     "max_retries": (lambda n: _is_count(n, least=0), "a number of retries, 0 or more"),
     "give_up": (_are_errors, "a tuple of exception classes, such as (ValueError,)"),
     "handler_timeout": (
@@ -396,29 +461,29 @@ def check(consumer: BaseConsumer) -> None:
         value = getattr(consumer, key)
         if not right(value):
             raise ValueError(f"{type(consumer).__name__}.{key} is {wanted}, not {value!r}")
-    if consumer.lease is not None and not consumer.has_workers:
-        raise ValueError(
-            f"{type(consumer).__name__}.lease needs shared = True or lanes: "
-            "only one of several processes leases its batches"
-        )
-    _check_lanes(consumer)
+    _check_kind(consumer)
     _check_handler(consumer)
-    _check_concurrency(consumer)
     _check_give_up(consumer)
-    _check_park(consumer)
 
 
-def _check_lanes(consumer: BaseConsumer) -> None:
-    if consumer.lanes is None:
-        return
-    owner = f"{type(consumer).__name__}.lanes"
-    if consumer.shared:
-        raise ValueError(f"{owner} does not go with shared = True, which keeps no order")
-    if consumer.key is None or callable(consumer.key):
-        raise ValueError(
-            f"{owner} needs key, one of {', '.join(KEYS)}: the server divides the events by it, "
-            "and does not know a function"
-        )
+def _check_kind(consumer: BaseConsumer) -> None:
+    """Refuse settings of the other kind of consumers."""
+    owner, sharing = type(consumer).__name__, sharing_settings(consumer)
+    if consumer.shared is False and sharing:
+        raise ValueError(f"{owner}.shared is False, and {sharing[0]} makes it a shared consumer")
+    wrong, kind = FOR_SHARED, "shared consumers: set shared = True"
+    if consumer.is_shared:
+        wrong, kind = FOR_PLAIN, "plain consumers, which get batches: a shared one has limit"
+    for name in _changed(consumer, wrong):
+        raise ValueError(f"{owner}.{name} is for {kind}")
+    if consumer.on_error in ("park", "dead") and not consumer.is_shared:
+        word = f'{owner}.on_error = "{consumer.on_error}"'
+        raise ValueError(f"{word} is for shared consumers: set shared = True, or key")
+    if consumer.key is None and (consumer.on_error == "park" or consumer.per_key > 1):
+        name = "per_key" if consumer.per_key > 1 else 'on_error = "park"'
+        raise ValueError(f"{owner}.{name} needs key: the field that holds the key of an event")
+    if consumer.queues and consumer.queue not in consumer.queues:
+        raise ValueError(f"{owner}.queue is not among its queues: leave it out")
 
 
 def _check_handler(consumer: BaseConsumer) -> None:
@@ -450,35 +515,7 @@ def _check_give_up(consumer: BaseConsumer) -> None:
     if consumer.give_up and handler_name(consumer) == "process_batch":
         raise ValueError(
             f"{type(consumer).__name__}.give_up needs process_event: an exception of process_batch "
-            "names no event, and the whole batch is delivered again"
-        )
-
-
-def _check_park(consumer: BaseConsumer) -> None:
-    if consumer.on_error != "park":
-        return
-    owner = f'{type(consumer).__name__}.on_error = "park"'
-    if consumer.key is None:
-        raise ValueError(f"{owner} needs key: events of one key wait behind one that failed")
-    if handler_name(consumer) == "process_batch":
-        raise ValueError(f"{owner} needs process_event: a failed batch names no event")
-    if consumer.shared:
-        raise ValueError(f"{owner} does not go with shared = True, which keeps no order")
-
-
-def _check_concurrency(consumer: BaseConsumer) -> None:
-    if consumer.concurrency == 1:
-        return
-    owner = f"{type(consumer).__name__}.concurrency"
-    if consumer.is_transactional:
-        raise ValueError(
-            f"{owner} must be 1 in a TransactionalConsumer: handlers side by side would share one "
-            "connection and its transaction"
-        )
-    if handler_name(consumer) == "process_batch":
-        raise ValueError(
-            f"{owner} must be 1 with process_batch, which gets a whole batch: "
-            "write process_event, or start threads or tasks in process_batch"
+            "names no event, and all of them are delivered again"
         )
 
 
@@ -488,8 +525,8 @@ def _check_spelling(consumer: BaseConsumer) -> None:
         for key, value in place.items():
             own = key.startswith("_") or hasattr(BaseConsumer, key)
             meant = "" if own else nearest(key, alike=0.85)
-            if callable(value) or hasattr(value, "__get__"):  # a method: of all settings only key
-                meant = meant if meant.endswith(" key?") else ""
+            if callable(value) or hasattr(value, "__get__"):  # a method
+                meant = ""
             elif not own:
                 refuse_gone(f"{type(consumer).__name__}.{key}", key)
             # Without queue or name nothing starts; `names` is no misspelling.

@@ -56,8 +56,7 @@ def unprotect(consumer: BaseConsumer) -> None:
 
 def _close_in_child() -> None:
     for consumer, selector in list(_running.values()):
-        fd = consumer.after_fork()
-        if fd is not None:
+        for fd in consumer.after_fork():
             dead = os.open(os.devnull, os.O_RDWR)
             os.dup2(dead, fd)
             os.close(dead)

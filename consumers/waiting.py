@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from psycopg import pq
 
 
-# time.monotonic() stands still meanwhile on Linux: a worker would not notice that it was away.
+# time.monotonic() stands still while Linux sleeps: a process would think that its lease goes on.
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
@@ -41,7 +41,7 @@ def start_thread(thread: threading.Thread) -> None:
         raise ConnectionFailed(f"this process gets no more threads: {error}") from error
 
 
-POLL_INTERVAL = 0.8  # seconds, in case a notification is missed or a worker has died
+POLL_INTERVAL = 0.8  # seconds, in case a notification is missed
 
 
 class Wakeup:
@@ -56,7 +56,8 @@ class Wakeup:
     def open(self) -> None:
         """Make the sockets; a `set()` before counts."""
         receiver, sender = socket.socketpair()
-        sender.setblocking(False)  # noqa: FBT003  # the standard library's signature
+        for end in (receiver, sender):
+            end.setblocking(False)  # noqa: FBT003  # the standard library's signature
         self._receiver, self._sender = receiver, sender
 
     def set(self) -> None:
@@ -76,6 +77,18 @@ class Wakeup:
         """Stay set, and close the sockets without using them: they belong to the parent process."""
         self.is_set = True
         self._close()
+
+    @property
+    def file(self) -> int:
+        """The descriptor that is readable once it is set, for the wait of another one."""
+        return -1 if self._receiver is None else self._receiver.fileno()
+
+    def reset(self) -> None:
+        """Let it be set again. Look at what it told of after this, not before."""
+        self.is_set = False
+        if self._receiver is not None:
+            with suppress(BlockingIOError):  # it was not set
+                self._receiver.recv(4096)
 
     def wait(self, seconds: float, *others: int) -> None:
         """Wait until it is set, one of the other files is readable, or the seconds pass."""

@@ -1,229 +1,168 @@
-"""Workers that run a handler for several events side by side: threads, or asyncio tasks."""
+"""Workers that call a handler for several pieces of work side by side: threads, or asyncio tasks.
+
+The loop starts work, takes the outcomes, and is woken by a bell when there is one.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import queue
 import threading
+import time
 from collections import deque
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from pgqpy.consumers.handlers import check_result
+from pgqpy.consumers.signals import FORKED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-    from types import TracebackType
+    from collections.abc import Awaitable, Callable
 
-    from typing_extensions import Self
-
-    from pgqpy.records import Event
-
-
-class KeyedEvent(NamedTuple):
-    """An event and its key. None is no key: the event waits for no other."""
-
-    event: Event
-    key: Hashable
-
-
-class EventWindow:
-    """Fetched events that are not finished. Of one key, one event at a time may run, in order."""
-
-    def __init__(self) -> None:
-        self._ready: deque[KeyedEvent] = deque()
-        self._followers: dict[Hashable, deque[KeyedEvent]] = {}  # of each key that is ready or runs
-        self._unfinished = 0
-
-    def __len__(self) -> int:
-        """Return how many events are not finished."""
-        return self._unfinished
-
-    @property
-    def keys(self) -> list[Hashable]:
-        """The keys of these events."""
-        return list(self._followers)
-
-    def add(self, event: Event, key: Hashable) -> None:
-        """Take an event. TypeError if the key cannot be hashed."""
-        item = KeyedEvent(event, key)
-        if key is not None and key in self._followers:
-            self._followers[key].append(item)
-        else:
-            if key is not None:
-                self._followers[key] = deque()
-            self._ready.append(item)
-        self._unfinished += 1
-
-    def take(self) -> KeyedEvent | None:
-        """Return an event to start now; None if all others wait for one that runs."""
-        return self._ready.popleft() if self._ready else None
-
-    def finish(self, item: KeyedEvent) -> None:
-        """Forget an event that ran, and let the next one of its key start."""
-        self._unfinished -= 1
-        if item.key is None:
-            return
-        followers = self._followers[item.key]
-        if followers:
-            self._ready.append(followers.popleft())
-        else:
-            del self._followers[item.key]
-
+    from pgqpy.consumers.in_hand import Work
+    from pgqpy.consumers.waiting import Wakeup
 
 logger = logging.getLogger("pgqpy.consumers")
 
+R = TypeVar("R")
 
-class Outcome(NamedTuple):
-    """An event whose handler has ended, and what the handler raised."""
 
-    item: KeyedEvent
+class Outcome(NamedTuple, Generic[R]):
+    """Work whose handler has ended: what it returned or raised, and how long it took."""
+
+    work: Work
+    result: R | None
     error: BaseException | None
+    seconds: float
 
 
-class Workers:
-    """Threads that call a handler, each for one event at a time.
+class Workers(Generic[R]):
+    """Threads that call `handle`, each for one piece of work at a time; other work waits.
 
-    The threads are daemons: a second signal, which must not wait for handlers, ends the process
-    while they run. `with` waits for the handlers that run; an interrupted `with` does not.
+    They are daemons: a second signal ends the process without waiting for handlers.
     """
 
-    def __init__(self, handler: Callable[[Any], Any], number: int) -> None:
-        """Start no thread before there is an event for it."""
-        self._handler = handler
-        self._number = number
-        self._threads: list[threading.Thread] = []
-        self._todo: queue.SimpleQueue[KeyedEvent | None] = queue.SimpleQueue()
-        self._ended: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-        self.running: dict[int, KeyedEvent] = {}  # by the identity of the item
+    def __init__(self, handle: Callable[[Work], R], number: int, bell: Wakeup) -> None:
+        """Start no thread before there is work for it."""
+        self._handle = handle
+        self._bell = bell
+        self._todo: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._ended: deque[Outcome[R]] = deque()
+        self._threads = 0
+        self.number = number
 
-    def __enter__(self) -> Self:
-        """Hold no thread yet."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
-    ) -> None:
-        """Wait for the handlers that run, and end the threads."""
-        if kind is None or issubclass(kind, Exception):
-            self.drain()
-        for _ in self._threads:
-            self._todo.put(None)
-
-    @property
-    def free(self) -> bool:
-        """Whether another event may start."""
-        return len(self.running) < self._number
-
-    def start(self, item: KeyedEvent) -> None:
-        """Let a worker handle an event."""
-        if len(self._threads) <= len(self.running):
+    def start(self, work: Work, before: int) -> None:
+        """Queue work for a thread; `before` is how many other pieces have not ended."""
+        if self._threads <= before and self._threads < self.number:
             self._add_thread()
-        self.running[id(item)] = item
-        self._todo.put(item)
+        self._todo.put(work)
+
+    def ended(self) -> list[Outcome[R]]:
+        """Return what has ended since the last call."""
+        return [self._ended.popleft() for _ in range(len(self._ended))]
+
+    def take_back(self) -> list[Work]:
+        """Remove and return the work that no thread has begun."""
+        found = []
+        with suppress(queue.Empty):
+            while True:
+                work = self._todo.get_nowait()
+                found += [] if work is None else [work]
+        return found
+
+    def cancel(self) -> None:
+        """End the threads when their handlers return: a thread cannot be cancelled."""
+        self.take_back()
+        for _ in range(self._threads):
+            self._todo.put(None)
 
     def _add_thread(self) -> None:
         """Start one more thread. Where the system has no more, go on with those that run."""
-        number = len(self._threads) + 1
-        thread = threading.Thread(target=self._work, name=f"pgqpy-worker-{number}", daemon=True)
+        name = f"pgqpy-worker-{self._threads + 1}"
         try:
-            thread.start()
+            threading.Thread(target=self._work, name=name, daemon=True).start()
         except RuntimeError as error:
             if not self._threads:
                 raise
-            self._number = len(self._threads)
-            text = "no thread for another event (%s): going on with %d side by side"
-            logger.warning(text, error, self._number)
+            self.number = self._threads
+            text = "no thread for another handler (%s): going on with %d side by side"
+            logger.warning(text, error, self.number)
         else:
-            self._threads.append(thread)
-
-    def wait(self) -> list[Outcome]:
-        """Wait until a handler has ended; return all that have."""
-        outcomes = [self._ended.get()]
-        while not self._ended.empty():
-            outcomes.append(self._ended.get())
-        for outcome in outcomes:
-            del self.running[id(outcome.item)]
-        return outcomes
-
-    def drain(self) -> None:
-        """Wait for all handlers that run, whatever becomes of their events."""
-        while self.running:
-            self.wait()
+            self._threads += 1
 
     def _work(self) -> None:
-        while (item := self._todo.get()) is not None:
-            error: BaseException | None = None
+        process = os.getpid()
+        while (work := self._todo.get()) is not None:
+            began = time.perf_counter()
             try:
-                check_result(self._handler(item.event))
-            except BaseException as raised:  # noqa: BLE001  # run() raises what is no Exception
-                error = raised
-            self._ended.put(Outcome(item, error))
+                outcome = Outcome(work, self._handle(work), None, time.perf_counter() - began)
+            except BaseException as error:  # noqa: BLE001  # run() raises what is no Exception
+                outcome = Outcome(work, None, error, time.perf_counter() - began)
+            if os.getpid() != process:
+                logger.error(FORKED)  # the handler has forked, and its child has returned
+                return
+            self._ended.append(outcome)
+            self._bell.set()
 
 
-class AsyncWorkers:
-    """Tasks that run a handler, each for one event.
+class AsyncWorkers(Generic[R]):
+    """Tasks that call `handle`, each for one piece of work; other work waits."""
 
-    `async with` waits for the handlers that run; if it was cancelled, it cancels them first.
-    """
-
-    def __init__(self, handler: Callable[[Any], Any], number: int) -> None:
+    def __init__(self, handle: Callable[[Work], Awaitable[R]], number: int, bell: Wakeup) -> None:
         """Start no task yet."""
-        self._handler = handler
-        self._number = number
-        self._ended: asyncio.Queue[Outcome] = asyncio.Queue()
-        self._tasks: set[asyncio.Task[BaseException | None]] = set()
-        self.running: dict[int, KeyedEvent] = {}
+        self._handle = handle
+        self._bell = bell
+        self._todo: deque[Work] = deque()
+        self._ended: deque[Outcome[R]] = deque()
+        self._tasks: dict[asyncio.Task[None], Work] = {}
+        self.number = number
 
-    async def __aenter__(self) -> Self:
-        """Hold no task yet."""
-        return self
+    def start(self, work: Work, _before: int) -> None:
+        """Queue work for a task."""
+        self._todo.append(work)
+        self._begin()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
-    ) -> None:
-        """Wait for the handlers that run."""
-        if kind is not None and not issubclass(kind, Exception):
-            for task in self._tasks:
-                task.cancel()
-        await self.drain()
+    def ended(self) -> list[Outcome[R]]:
+        """Return what has ended since the last call."""
+        return [self._ended.popleft() for _ in range(len(self._ended))]
 
-    @property
-    def free(self) -> bool:
-        """Whether another event may start."""
-        return len(self.running) < self._number
+    def take_back(self) -> list[Work]:
+        """Remove and return the work that no task has begun."""
+        found = list(self._todo)
+        self._todo.clear()
+        return found
 
-    def start(self, item: KeyedEvent) -> None:
-        """Begin a task that handles an event."""
-        self.running[id(item)] = item
-        task = asyncio.create_task(self._work(item))
-        self._tasks.add(task)
-        task.add_done_callback(partial(self._end, item))
+    def cancel(self) -> None:
+        """Cancel the tasks that run."""
+        self.take_back()
+        for task in list(self._tasks):
+            task.cancel()
 
-    async def wait(self) -> list[Outcome]:
-        """Wait until a handler has ended; return all that have."""
-        outcomes = [await self._ended.get()]
-        while not self._ended.empty():
-            outcomes.append(self._ended.get_nowait())
-        for outcome in outcomes:
-            del self.running[id(outcome.item)]
-        return outcomes
+    def _begin(self) -> None:
+        while self._todo and len(self._tasks) < self.number:
+            work = self._todo.popleft()
+            task = asyncio.create_task(self._work(work))
+            self._tasks[task] = work
+            task.add_done_callback(self._end)
 
-    async def drain(self) -> None:
-        """Wait for all handlers that run, whatever becomes of their events."""
-        while self.running:
-            await self.wait()
-
-    async def _work(self, item: KeyedEvent) -> BaseException | None:
+    async def _work(self, work: Work) -> None:
+        began = time.perf_counter()
+        result: Any = None
+        error: BaseException | None = None
         try:
-            check_result(await self._handler(item.event))
+            result = await self._handle(work)
         except BaseException as raised:  # noqa: BLE001  # run() raises what is no Exception
-            return raised
-        return None
+            error = raised
+        self._note(Outcome(work, result, error, time.perf_counter() - began))
 
-    def _end(self, item: KeyedEvent, task: asyncio.Task[BaseException | None]) -> None:
-        """Note how a task ended. One that is cancelled before it begins has run no line of ours."""
-        self._tasks.discard(task)
-        error = asyncio.CancelledError() if task.cancelled() else task.result()
-        self._ended.put_nowait(Outcome(item, error))
+    def _end(self, task: asyncio.Task[None]) -> None:
+        """Note the end of a task. One that is cancelled before it begins runs no line of ours."""
+        work = self._tasks.pop(task)
+        if task.cancelled():
+            self._note(Outcome(work, None, asyncio.CancelledError(), 0.0))
+        self._begin()
+
+    def _note(self, outcome: Outcome[R]) -> None:
+        self._ended.append(outcome)
+        self._bell.set()

@@ -160,7 +160,7 @@ class ConsumerRunning(PgqError):
 
 
 class WrongMode(PgqError):
-    """The consumer runs in another mode: next_batch, take_part or receive (shared), take_lane.
+    """The consumer is shared (receive), or it is plain (next_batch).
 
     Data: `.queue`, `.consumer`.
     """

@@ -14,10 +14,10 @@ ENGINE = 7366513  # one of the next six
 TICKING, INSTALLING, CHANGING, WATCHING, MOVING = 0, 1, 2, 3, 4
 SANDBOX = 7  # one demo or simulation in a database at a time
 CONSUMER = 7366514  # a subscription's id
-RUN = 7366516  # the hash of a run's token, of a shared consumer or one with lanes
 SEQUENCE = 7366517  # the hash of a sequence's name: see seq_setval
 SKIPS = 7366518  # a queue's id: cancelling events and registering consumers take turns
 REFILL = 7366519  # a subscription's id: one session at a time looks for its new events
+CLAIM = 7366521  # sub_id: who claims events of a shared consumer with limits
 CLAIMING = 7366520  # a holder's id: the session of a process that claims events
 QUEUE = 7366515  # a queue's id; tickers hold it shared, drop_queue and repair_queue exclusively
 
@@ -43,7 +43,7 @@ _LOCKS: LiteralString = f"""
     from pg_locks l {_SESSIONS}
     where l.locktype = 'advisory' and l.objsubid = 2
         and l.database = (select oid from pg_database where datname = current_database())
-        and l.classid in ({ENGINE}, {CONSUMER}, {QUEUE}, {RUN}, {SEQUENCE}, {SKIPS})
+        and l.classid in ({ENGINE}, {CONSUMER}, {QUEUE}, {SEQUENCE}, {SKIPS})
 """  # noqa: S608  # our own query within our own
 HOLDERS: LiteralString = f"""
     select l.* from ({_LOCKS}) l where l.granted
@@ -125,6 +125,11 @@ class Holder(NamedTuple):
     def may_be_ticker(self) -> bool:
         """Whether the holder is a session whose role may tick."""
         return self.pid is not None and self.may_tick is not False
+
+    @property
+    def may_be_consumer(self) -> bool:
+        """Whether the holder is a session whose role may read batches."""
+        return self.pid is not None and self.may_consume is not False
 
     @property
     def how_to_end(self) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 
     from pgqpy.consumers.measures import TracedBatch
-    from pgqpy.records import Batch, Event
+    from pgqpy.records import Batch, Event, ListInfo
 
 
 try:
@@ -352,7 +352,7 @@ class ConsumerTracing:
         self.text_of = attrgetter(extra)
         self.parent = parent
 
-    def opened(self, batch: Batch) -> BatchSpans:
+    def opened(self, batch: Batch | ListInfo) -> BatchSpans:
         """Begin the spans of a batch or part that was opened now."""
         return BatchSpans(self, batch)
 
@@ -363,12 +363,13 @@ class BatchSpans:
     Memory does not grow with the batch (G8): it has at most MOST_LINKS links.
     """
 
-    def __init__(self, tracing: ConsumerTracing, batch: Batch) -> None:
+    def __init__(self, tracing: ConsumerTracing, batch: Batch | ListInfo) -> None:
         """Note the time."""
         self._tracing = tracing
         self._batch = batch
         self._opened = time.time_ns()
-        self._tick = batch.tick_time.timestamp()
+        # When the events could be had: at the batch's tick; a list of a shared consumer has none.
+        self._there = None if batch.tick_id is None else batch.tick_time.timestamp()
         self._oldest: float | None = None  # time of an event
         self._links: dict[str, SpanContext] = {}  # by text, as many events may have the same
         self._handler: Span | None = None  # of process_batch
@@ -397,8 +398,8 @@ class BatchSpans:
         more = {
             "messaging.message.id": str(event.id),
             "messaging.pgq.delivery_attempt": (event.retry or 0) + 1,
-            "messaging.pgq.insert_to_tick_seconds": self._until_tick(event.time.timestamp()),
         }
+        more |= self._until_there(event.time.timestamp())
         if event.type is not None:
             more["messaging.pgq.event.type"] = event.type[:LONGEST_TYPE]
         parent, links = self._origin(context_of(self._tracing.text_of(event)))
@@ -448,15 +449,11 @@ class BatchSpans:
 
     def _of_consumer(self) -> dict[str, Any]:
         batch, name = self._batch, self._tracing.name
-        until_open = max(self._opened / SECOND - self._tick, 0.0)
-        found = {
-            "messaging.consumer.group.name": name,
-            "messaging.pgq.batch.id": batch.id,
-            "messaging.pgq.tick.id": batch.tick_id,
-            "messaging.pgq.tick_to_open_seconds": until_open,
-        }
-        if batch.consumer != name:  # a worker or a lane
-            found["messaging.client.id"] = batch.consumer
+        found = {"messaging.consumer.group.name": name, "messaging.pgq.batch.id": batch.id}
+        if batch.tick_id is not None and self._there is not None:
+            until_open = max(self._opened / SECOND - self._there, 0.0)
+            found["messaging.pgq.tick.id"] = batch.tick_id
+            found["messaging.pgq.tick_to_open_seconds"] = until_open
         return found
 
     def _result(self, events: int) -> dict[str, Any]:
@@ -465,11 +462,14 @@ class BatchSpans:
             "messaging.pgq.open_to_done_seconds": self._since_open(),
         }
         if self._oldest is not None:
-            found["messaging.pgq.insert_to_tick_seconds"] = self._until_tick(self._oldest)
+            found |= self._until_there(self._oldest)
         return found
 
-    def _until_tick(self, inserted: float) -> float:
-        return max(self._tick - inserted, 0.0)
+    def _until_there(self, inserted: float) -> dict[str, float]:
+        if self._there is None:
+            seconds = max(self._opened / SECOND - inserted, 0.0)
+            return {"messaging.pgq.insert_to_claim_seconds": seconds}
+        return {"messaging.pgq.insert_to_tick_seconds": max(self._there - inserted, 0.0)}
 
     def _since_open(self) -> float:
         return max((time.time_ns() - self._opened) / SECOND, 0.0)

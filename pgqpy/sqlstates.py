@@ -35,7 +35,6 @@ BY_SQLSTATE: Mapping[str, type[errors.PgqError]] = {
     "PQ019": errors.StageLost,  # the epoch was committed with other events
     "PQ020": errors.WrongMode,
     "PQ021": errors.ConsumerRunning,
-    "PQ022": errors.PgqError,  # 1,000 leases are open
     "PQ023": errors.NotFound,  # a cron entry
     "PQ024": errors.ConsumerDetached,
     "PQ025": errors.LeaseLost,
@@ -60,7 +59,6 @@ WHAT_TO_DO: Mapping[str, str] = {
     "PQ017": "give each reader a consumer of its own",
     "PQ019": "restore the newer checkpoint, or start under a new writer name (Spark: a new "
     "checkpointLocation)",
-    "PQ022": "finish what was received, or wait until leases end",
     "26000": _PREPARED_LOST,
     "42P05": _PREPARED_LOST,
 }
@@ -96,7 +94,7 @@ def from_database(
         return None
     diag = exc.diag
     detail = diag.message_detail or ""
-    what, what_to_do = _not_found(found, data, detail)
+    what, what_to_do = _not_found(found, data)
     if not what:
         data = {**data, **_named_ticks(detail)}
         what = f"{diag.message_primary} ({detail})" if detail else f"{diag.message_primary}"
@@ -123,22 +121,14 @@ def translated(
         raise found from exc
 
 
-def _not_found(
-    found: type[errors.PgqError], data: Mapping[str, Any], detail: str
-) -> tuple[str, str]:
-    """Return one wording for a missing queue or consumer, for PGQ has five; else empty texts.
-
-    The detail names a missing subconsumer, whose consumer is there: `subconsumer=1`.
-    """
+def _not_found(found: type[errors.PgqError], data: Mapping[str, Any]) -> tuple[str, str]:
+    """Return one wording for a missing queue or consumer, for PGQ has five; else empty texts."""
     queue, consumer = data.get("queue"), data.get("consumer")
     if found is errors.QueueNotFound and queue is not None:
         return errors.QueueNotFound.words.format(queue=queue), found.what_to_do
     if found is errors.ConsumerNotFound and queue is not None and consumer is not None:
-        _, named, worker = detail.partition("subconsumer=")
-        name = f"{consumer}.{worker}" if named else consumer
-        words = errors.ConsumerNotFound.words.format(queue=queue, consumer=name)
-        what_to_do = "register it with register_subconsumer" if named else found.what_to_do
-        return words, what_to_do
+        words = errors.ConsumerNotFound.words.format(queue=queue, consumer=consumer)
+        return words, found.what_to_do
     return "", ""
 
 

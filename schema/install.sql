@@ -41,8 +41,6 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/ticks/first_tick_time.sql
 \ir functions/internal/batches/add_tries.sql
 \ir functions/internal/batches/new_batch_id.sql
-\ir functions/internal/batches/lease_end.sql
-\ir functions/internal/batches/lease_is_over.sql
 \ir functions/internal/queues/check_name.sql
 \ir functions/internal/ticks/system_identifier.sql
 \ir functions/internal/ticks/is_moved.sql
@@ -141,16 +139,11 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/maint/maint_operations.sql
 
 -- Consumers: reading batches
+\ir functions/internal/positions/is_running.sql
 \ir functions/internal/positions/raise_wrong_mode.sql
 \ir functions/internal/positions/add_registration.sql
-\ir functions/internal/positions/check_removable.sql
 \ir functions/internal/positions/remove_registration.sql
 \ir functions/internal/positions/move_position.sql
-\ir functions/internal/positions/last_progress.sql
-\ir functions/internal/parked/remove_parked.sql
-\ir functions/internal/parked/forget_parked.sql
-\ir functions/internal/lanes/key_hash.sql
-\ir functions/internal/lanes/move_lanes.sql
 \ir functions/internal/positions/exclude_own_xid.sql
 \ir functions/internal/inflight/reset_front.sql
 \ir functions/consume/register_consumer_at.sql
@@ -160,19 +153,18 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/consume/reattach_consumer.sql
 \ir functions/consume/unregister_consumer.sql
 \ir functions/consume/find_tick_helper.sql
+\ir functions/consume/open_batch.sql
 \ir functions/consume/next_batch_custom.sql
 \ir functions/consume/next_batch.sql
 \ir functions/consume/next_batch_info.sql
 \ir functions/internal/batches/find_batch.sql
 \ir functions/internal/ranges/check_filter.sql
+\ir functions/consume/set_consumer_filter.sql
 \ir functions/internal/ranges/filter_sql.sql
-\ir functions/internal/lanes/lane_sql.sql
-\ir functions/internal/lanes/key_changes.sql
 \ir functions/internal/ranges/range_sql.sql
 \ir functions/internal/ranges/range_txids.sql
 \ir functions/internal/ranges/check_queue.sql
 \ir functions/internal/batches/skip_ranges.sql
-\ir functions/internal/parked/parked_event_sql.sql
 \ir functions/consume/batch_event_sql.sql
 \ir functions/consume/batch_event_tables.sql
 \ir functions/consume/get_batch_events.sql
@@ -193,71 +185,22 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/consume/delete_dead_events.sql
 \ir functions/consume/get_delayed_events.sql
 \ir functions/consume/finish_batch.sql
-\ir functions/internal/parked/finish_parked_part.sql
 \ir functions/consume/finish_part.sql
-\ir functions/consume/check_position.sql
+\ir functions/consume/release_batch.sql
 \ir functions/internal/positions/lock_subscription.sql
-\ir functions/internal/positions/narrow_part.sql
-\ir functions/consume/begin_run.sql
-\ir functions/consume/widen_run.sql
-\ir functions/consume/end_run.sql
-
--- Consumers that keep order per key: parked events
-\ir functions/consume/event_park.sql
-\ir functions/parked/next_parked.sql
-\ir functions/internal/parked/choose_parked.sql
-\ir functions/parked/take_parked.sql
-\ir functions/parked/get_parked_keys.sql
-\ir functions/parked/get_parked.sql
-\ir functions/parked/retry_parked.sql
-\ir functions/parked/delete_parked.sql
-
--- Workers of shared consumers
-\ir functions/internal/batches/holder_is_dead.sql
-\ir functions/internal/batches/find_free_range.sql
-\ir functions/internal/batches/count_end.sql
-\ir functions/internal/batches/count_ended.sql
-\ir functions/internal/batches/take_range.sql
-\ir functions/internal/batches/lease_slot.sql
-\ir functions/internal/batches/show_holder.sql
-\ir functions/internal/batches/uncount_end.sql
-\ir functions/internal/batches/raise_worker_lives.sql
-\ir functions/internal/batches/resume_part.sql
-\ir functions/internal/batches/cut_range.sql
-\ir functions/internal/positions/find_next_tick.sql
-\ir functions/internal/positions/find_shared.sql
-\ir functions/internal/positions/find_subconsumer.sql
-\ir functions/share/register_subconsumer.sql
-\ir functions/share/unregister_subconsumer.sql
-\ir functions/internal/lanes/check_idle.sql
-\ir functions/share/set_consumer_mode.sql
-\ir functions/share/set_consumer_filter.sql
-\ir functions/internal/positions/check_asked_filter.sql
-\ir functions/share/take_part.sql
-\ir functions/share/touch_batch.sql
-
--- Consumers with lanes
-\ir functions/internal/lanes/find_lanes.sql
-\ir functions/internal/lanes/find_lane_tick.sql
-\ir functions/internal/lanes/raise_other_hash.sql
-\ir functions/internal/lanes/run_is_dead.sql
-\ir functions/internal/lanes/open_lane.sql
-\ir functions/internal/lanes/add_lanes.sql
-\ir functions/internal/lanes/end_lanes.sql
-\ir functions/share/set_lanes.sql
-\ir functions/share/register_lanes.sql
-\ir functions/share/take_lane.sql
-\ir functions/parked/take_parked_lane.sql
 
 -- Shared consumers: events in flight
-\ir functions/internal/inflight/find_inflight.sql
+\ir functions/internal/inflight/find_shared.sql
 \ir functions/internal/inflight/check_claim.sql
 \ir functions/internal/inflight/new_token.sql
 \ir functions/internal/inflight/last_number.sql
 \ir functions/internal/inflight/claim_run.sql
 \ir functions/internal/inflight/claim_runs.sql
 \ir functions/internal/inflight/read_events.sql
+\ir functions/internal/inflight/add_slotted.sql
 \ir functions/internal/inflight/add_runs.sql
+\ir functions/internal/inflight/pass_slots.sql
+\ir functions/internal/inflight/fill_slots.sql
 \ir functions/internal/inflight/promote.sql
 \ir functions/internal/inflight/end_runs.sql
 \ir functions/internal/inflight/take_from_flight.sql
@@ -267,6 +210,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/inflight/next_front.sql
 \ir functions/internal/inflight/move_front.sql
 \ir functions/internal/inflight/refill.sql
+\ir functions/internal/inflight/find_run.sql
 \ir functions/internal/inflight/find_claimed.sql
 \ir functions/internal/inflight/bury_events.sql
 \ir functions/internal/inflight/split_runs.sql
@@ -275,8 +219,19 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/inflight/sweep_keys.sql
 \ir functions/internal/inflight/follow_front.sql
 \ir functions/internal/inflight/sweep_runs.sql
+\ir functions/internal/inflight/rate_left.sql
+\ir functions/internal/inflight/claim_limit.sql
+\ir functions/internal/inflight/count_claim.sql
 \ir functions/internal/inflight/claim_events.sql
+\ir functions/internal/inflight/check_limits.sql
+\ir functions/internal/inflight/show_settings.sql
+\ir functions/internal/inflight/change_per_key.sql
+\ir functions/internal/inflight/raise_in_flight.sql
+\ir functions/internal/inflight/leave_flight.sql
 \ir functions/inflight/register_shared_consumer.sql
+\ir functions/inflight/set_consumer_limits.sql
+\ir functions/inflight/set_consumer_mode.sql
+\ir functions/inflight/get_waiting_events.sql
 \ir functions/inflight/receive.sql
 \ir functions/inflight/done.sql
 \ir functions/inflight/done_receive.sql
@@ -286,8 +241,16 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/inflight/extend.sql
 \ir functions/inflight/hold.sql
 \ir functions/inflight/renew.sql
+\ir functions/inflight/release_holder.sql
+\ir functions/inflight/set_due.sql
+\ir functions/inflight/finish_event.sql
+\ir functions/inflight/bury_event.sql
+\ir functions/inflight/get_kept_events.sql
+\ir functions/inflight/delete_kept_events.sql
+\ir functions/inflight/get_waiting_keys.sql
 
--- PGQ's names for them, in the schema pgq_coop
+-- PGQ's cooperative consumers, in the schema pgq_coop
+\ir functions/internal/positions/find_subconsumer.sql
 \ir functions/coop/register_subconsumer.sql
 \ir functions/coop/unregister_subconsumer.sql
 \ir functions/coop/next_batch_custom.sql
@@ -351,7 +314,10 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/info/get_waiting_since.sql
 \ir functions/info/get_consumer_counts.sql
 \ir functions/info/get_stalled_info.sql
-\ir functions/info/get_worker_info.sql
+\ir functions/internal/inflight/inserted_at.sql
+\ir functions/info/get_inflight.sql
+\ir functions/info/get_holders.sql
+\ir functions/info/queue_length.sql
 \ir functions/info/get_tick_info.sql
 \ir functions/info/get_tick_marks.sql
 \ir functions/internal/maint/table_holder.sql

@@ -94,6 +94,12 @@ def new_orders(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def billing_is_shared(new_orders: str, connection: psycopg.Connection[Any]) -> None:
+    """Make the consumer `billing` shared."""
+    connection.execute("select pgq.set_consumer_mode('orders', 'billing', 'shared')")
+
+
+@pytest.fixture
 def empty_dsn(server: Server) -> Iterator[str]:
     """A fresh database without the schema."""
     with new_database(server) as name:

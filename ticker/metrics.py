@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter as Tally
 from typing import TYPE_CHECKING
 
 from prometheus_client import (
@@ -16,6 +17,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 
 from pgqpy import calls
+from pgqpy.records.sharing import STATES
 from pgqpy.schedule import should_fire
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from pgqpy import Client
-    from pgqpy.records import CronEntry, QueueMetrics
+    from pgqpy.records import CronEntry, InflightInfo, QueueMetrics
     from pgqpy.ticker.web import Health
 
     # The values of one metric of GAUGES, by its labels after the database.
@@ -43,20 +45,18 @@ CONSUMER_LAST_SEEN = "pgq_consumer_last_seen_seconds"
 PENDING_EVENTS = "pgq_pending_events"
 RETRY_EVENTS = "pgq_retry_events"
 DEAD_EVENTS = "pgq_dead_events"
-PARKED_EVENTS = "pgq_parked_events"
-PARKED_KEYS = "pgq_parked_keys"
-PARKED_FOR = "pgq_parked_seconds"
 DELAYED_EVENTS = "pgq_delayed_events"
 DELAYED_OVERDUE = "pgq_delayed_overdue_seconds"
 NOTIFY_QUEUE = "pgq_notify_queue_usage_ratio"
 OLDEST_TRANSACTION = "pgq_oldest_transaction_seconds"
-CAREFUL_WORKERS = "pgq_careful_workers"
-LIVE_WORKERS = "pgq_live_workers"
-DEAD_WORKERS = "pgq_dead_workers"
-OPEN_BATCHES = "pgq_open_batches"
 OLDEST_BATCH = "pgq_oldest_batch_seconds"
-LEASED_MESSAGES = "pgq_leased_messages"
-LAPSED_MESSAGES = "pgq_lapsed_messages"
+BATCH_ATTEMPTS = "pgq_batch_attempts"
+INFLIGHT = "pgq_inflight"
+INFLIGHT_OLDEST = "pgq_inflight_oldest_seconds"
+INFLIGHT_CLAIM = "pgq_inflight_oldest_claim_seconds"
+INFLIGHT_FRONT = "pgq_inflight_front_lag_seconds"
+INFLIGHT_CRASHES = "pgq_inflight_crashes"
+PROCESSES = "pgq_consumer_processes"
 CRON_LATE = "pgq_cron_late_seconds"
 HELD_BYTES = "pgq_consumer_held_bytes"
 HELD_FOR = "pgq_consumer_held_seconds"
@@ -82,21 +82,19 @@ GAUGES = {
     PENDING_EVENTS: ("Events after the position.", "queue", "consumer"),
     RETRY_EVENTS: ("Events in the retry queue, counted up to 10,000.", "queue", "consumer"),
     DEAD_EVENTS: ("Dead events, counted up to 10,000.", "queue", "consumer"),
-    PARKED_EVENTS: ("Parked events, counted up to 10,000.", "queue", "consumer"),
-    PARKED_KEYS: ("Keys of the parked events, counted up to 10,000.", "queue", "consumer"),
-    PARKED_FOR: ("The longest time that a key is parked.", "queue", "consumer"),
     HELD_BYTES: ("Size of the queue's tables, while rotation waits for it.", "queue", "consumer"),
     HELD_FOR: ("How far behind, while rotation waits for it.", "queue", "consumer"),
     DETACHED: ("1: detached, rotation does not wait for it.", "queue", "consumer"),
     CRON_LATE: ("For how long it has been due without being fired.", "queue", "name"),
-    CAREFUL_WORKERS: ("Workers in careful mode: a run crashed.", "queue", "consumer"),
-    OPEN_BATCHES: ("Open batches.", "queue", "consumer"),
-    OLDEST_BATCH: ("The longest time without progress of an open batch.", "queue", "consumer"),
-    # Of shared consumers, and of those with lanes:
-    LIVE_WORKERS: ("Workers or lanes with a session, or a live lease.", "queue", "consumer"),
-    DEAD_WORKERS: ("Dead workers whose batch nobody has taken over.", "queue", "consumer"),
-    LEASED_MESSAGES: ("Messages that receivers have.", "queue", "consumer"),
-    LAPSED_MESSAGES: ("Messages whose lease has ended.", "queue", "consumer"),
+    OLDEST_BATCH: ("Time without progress of the open batch; 0: none.", "queue", "consumer"),
+    BATCH_ATTEMPTS: ("Processes that began the open batch; 0: none.", "queue", "consumer"),
+    # Of shared consumers:
+    INFLIGHT: ("Events in flight, by state.", "queue", "consumer", "state"),
+    INFLIGHT_OLDEST: ("Age of the first event that could be claimed.", "queue", "consumer"),
+    INFLIGHT_CLAIM: ("Time since the oldest claim was made.", "queue", "consumer"),
+    INFLIGHT_FRONT: ("Time without a poll for new events.", "queue", "consumer"),
+    INFLIGHT_CRASHES: ("Crashes with one of the events in flight alone.", "queue", "consumer"),
+    PROCESSES: ("Processes that claim events.", "queue", "consumer"),
 }
 OF_QUEUES: Mapping[str, Callable[[QueueMetrics], float | None]] = {
     KEPT_EVENTS: lambda queue: queue.estimated_events,
@@ -104,33 +102,20 @@ OF_QUEUES: Mapping[str, Callable[[QueueMetrics], float | None]] = {
     OLDEST_EVENT: lambda queue: _age(queue.oldest_event_age),
     NEWEST_EVENT: lambda queue: _age(queue.newest_event_age),
 }
-# In the order of WORKERS:
-OF_CONSUMERS = (CAREFUL_WORKERS, OPEN_BATCHES, OLDEST_BATCH)
-OF_SHARED = (LIVE_WORKERS, DEAD_WORKERS, LEASED_MESSAGES, LAPSED_MESSAGES)
-# A lane counts as a worker while it has a batch. Free ranges (holder null) belong to no worker. A
-# subconsumer that no process uses keeps its careful mode for the next process, and does not count.
-WORKERS = """
-    select w.queue_name, w.consumer_name, mode in ('shared', 'inflight', 'lanes') as shared,
-        count(*) filter (where part_size is not null
-            and (worker is null or alive or current_batch is not null)) as careful,
-        count(current_batch) as open,
-        coalesce(extract(epoch from max(last_move) filter (where current_batch is not null)),
-            0)::float8 as oldest,
-        count(*) filter (where worker is not null and alive) as live,
-        count(*) filter (where not alive and holder is not null) as dead,
-        coalesce(max(i.leased), 0) as leased, coalesce(max(i.lapsed), 0) as lapsed
-    from pgq.get_worker_info() w
-        left join (
-            select q.queue_name, c.co_name as consumer_name,
-                sum(cardinality(run_ids)) filter (where due is not true) as leased,
-                sum(cardinality(run_ids)) filter (where due) as lapsed
-            from pgq.inflight cross join lateral (select run_due < clock_timestamp() as due) d
-                join pgq.registration r on r.sub_id = run_sub
-                join pgq.queue q on q.queue_id = r.sub_queue
-                join pgq.consumer c on c.co_id = r.sub_consumer
-            where run_token > 0 group by 1, 2) i
-            on i.queue_name = w.queue_name and i.consumer_name = w.consumer_name
-    group by 1, 2, 3
+OF_SHARED: Mapping[str, Callable[[InflightInfo], float]] = {
+    INFLIGHT_OLDEST: lambda found: seconds(found.oldest),
+    INFLIGHT_CLAIM: lambda found: seconds(found.oldest_claim),
+    INFLIGHT_FRONT: lambda found: seconds(found.lag),
+    INFLIGHT_CRASHES: lambda found: found.crashes,
+}
+# The attempts are null where nobody counts them.
+BATCHES = """
+    select q.queue_name, c.co_name, extract(epoch from clock_timestamp() - p.pos_moved)::float8,
+        coalesce(p.pos_attempts, 0)
+    from pgq.current_position p
+        join pgq.queue q on q.queue_id = p.sub_queue
+        join pgq.consumer c on c.co_id = p.sub_consumer
+    where p.pos_batch is not null and p.sub_parent is null
 """
 # Queues with an external ticker are not rotated here.
 ROTATIONS = """
@@ -197,11 +182,13 @@ def _read(client: Client, sizes: SizesReader) -> Reading:
     rotations = client.connection.execute(ROTATIONS).fetchall()
     delayed = client.call(calls.produce.get_delayed_counts())
     counts = {row[:2]: row for row in client.call(calls.admin.get_consumer_counts())}
-    # Without counts it is a worker of a shared consumer, or was registered in between.
+    # Without counts it is a subconsumer, or was registered in between.
     consumers = {info[:2]: info for info in client.get_consumer_info() if info[:2] in counts}
     stalled = client.call(calls.admin.get_stalled_info())
     ((usage, oldest),) = client.connection.execute(OLDEST).fetchall()
-    workers = client.connection.execute(WORKERS).fetchall()
+    batches = {row[:2]: row[2:] for row in client.connection.execute(BATCHES).fetchall()}
+    inflight = [row for row in client.call(calls.sharing.get_inflight()) if row[:2] in counts]
+    holders = Tally(row[:2] for row in client.call(calls.sharing.get_holders()) if row.name)
     return {
         TICKER_LAG: {(info.queue_name,): seconds(info.ticker_lag) for info in queues},
         NEW_EVENTS: {(info.queue_name,): info.ev_new or 0 for info in queues},
@@ -222,17 +209,15 @@ def _read(client: Client, sizes: SizesReader) -> Reading:
         PENDING_EVENTS: {names: info.pending_events or 0 for names, info in consumers.items()},
         RETRY_EVENTS: {names: counts[names].retry_events for names in consumers},
         DEAD_EVENTS: {names: counts[names].dead_events for names in consumers},
-        PARKED_EVENTS: {names: counts[names].parked_events for names in consumers},
-        PARKED_KEYS: {names: counts[names].parked_keys for names in consumers},
-        PARKED_FOR: {names: seconds(counts[names].parked_for) for names in consumers},
         HELD_BYTES: {each[:2]: each.held_bytes for each in stalled if each.held_bytes is not None},
         HELD_FOR: {each[:2]: seconds(each.held_for) for each in stalled if each.held_for},
         DETACHED: {each[:2]: 1 for each in stalled if each.detached},
         CRON_LATE: {(entry.queue, entry.name): late(entry) for entry in client.get_cron_info()},
-        **{
-            name: {row[:2]: row[place] for row in workers if row[2] or name in OF_CONSUMERS}
-            for place, name in enumerate((*OF_CONSUMERS, *OF_SHARED), 3)
-        },
+        OLDEST_BATCH: {names: batches.get(names, (0, 0))[0] for names in consumers},
+        BATCH_ATTEMPTS: {names: batches.get(names, (0, 0))[1] for names in consumers},
+        INFLIGHT: {(*row[:2], state): getattr(row, state) for row in inflight for state in STATES},
+        **{name: {row[:2]: read(row) for row in inflight} for name, read in OF_SHARED.items()},
+        PROCESSES: {row[:2]: holders[row[:2]] for row in inflight},
     }
 
 

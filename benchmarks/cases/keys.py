@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.figures import Figure, interleave, ratio
-from benchmarks.load.handle import PGQPY, POLL, SKIP_LOCKED, WORK
+from benchmarks.load.handle import CONSUMER_CLASS, PGQPY, POLL, SKIP_LOCKED, WORK
 from benchmarks.load.keys import RATE, Latency, Round, make, measure
 from benchmarks.report import Section, Table, at_most, paragraphs
 
@@ -34,7 +34,8 @@ insert to the commit of the handler's transaction, sync on. It is checked that e
 once, and those of a key in their order, one after the other.
 
 SKIP LOCKED: a table, of which a worker locks the oldest row that has no earlier one of its key, and
-deletes it. pgqpy: receive and done, with the key in extra1 and the real ticker.
+deletes it. pgqpy: receive and done, with the key in extra1 and the real ticker. pgqpy Consumer: a
+TransactionalConsumer with key = "extra1" in each process; its times end before the commit.
 
 Hot key: {hot:,} events of one key wait before the others arrive, which have {others} keys. Its own
 events are handled meanwhile, and not all of them. Events behind the backlog wait until a worker has
@@ -63,10 +64,12 @@ def run(bench: Bench) -> Section:
     """Measure the peer and pgqpy, and pgqpy beside a hot key."""
     hot = bench.pick(smoke=2_000, default=100_000, long=1_000_000)
     workers = bench.pick(smoke=3, default=12, long=12)
-    dsns = {PGQPY: bench.pgqpy_database("keys"), SKIP_LOCKED: bench.database("keys_table")}
+    dsn = bench.pgqpy_database("keys")
+    dsns = {PGQPY: dsn, CONSUMER_CLASS: dsn, SKIP_LOCKED: bench.database("keys_table")}
     found: Found = {}
     for keys in KEYS:
         ours = [Setting(PGQPY, limit, keys) for limit in LIMITS]
+        ours.append(Setting(CONSUMER_CLASS, 1, keys))
         found |= latencies(bench, dsns, workers, [Setting(SKIP_LOCKED, 1, keys), *ours])
     limits = LIMITS[:1] if bench.length == "smoke" else LIMITS
     beside = [Setting(PGQPY, limit, HOT_KEYS, many) for limit, many in product(limits, (0, hot))]
@@ -113,7 +116,7 @@ def latencies(
             warm_up=catch_up if setting.keys == HOT_KEYS else warm_up,
         )
         make(setting.contestant, dsn, setting.hot)
-        with bench.ticker(dsn) if setting.contestant == PGQPY else nullcontext():
+        with nullcontext() if setting.contestant == SKIP_LOCKED else bench.ticker(dsn):
             rounds[setting].append(measure(load))
         return rounds[setting][-1].p99
 
@@ -151,7 +154,7 @@ def targets(found: Found) -> Iterator[Target]:
     """Compare with the peer."""
     for setting, figures in found.items():
         peer = found[Setting(SKIP_LOCKED, 1, setting.keys)]
-        for name in EXTRA if setting.contestant == PGQPY else ():
+        for name in () if setting.contestant == SKIP_LOCKED else EXTRA:
             text = f"{name}, {setting.keys:,} keys, {setting.name} (ms)"
             bound = TIMES * peer[name].median + EXTRA[name]
             yield at_most(text, figures[name].median, round(bound, 1))

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from threading import Event
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import psycopg
 
@@ -15,13 +15,16 @@ from benchmarks.figures import verify
 from benchmarks.load.arrivals import answer
 from benchmarks.peers import tables
 from benchmarks.readers.claims import CONSUMER, QUEUE
+from pgqpy.consumers import TransactionalConsumer
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
+    import pgqpy
+
 POLL = 0.01  # seconds between empty polls, on average
 WORK = 0.001  # seconds in a handler
-SKIP_LOCKED, PGQPY = "SKIP LOCKED", "pgqpy"
+SKIP_LOCKED, PGQPY, CONSUMER_CLASS = "SKIP LOCKED", "pgqpy", "pgqpy Consumer"
 HOT = "hot"  # the key of a backlog that waits beside the others
 RECEIVE = f"""
 select ev_extra1, ev_data, ev_id, token
@@ -94,6 +97,30 @@ def by_pgqpy(connection: Connection[Any], limit: int, log: Log) -> bool:
 TURNS = {SKIP_LOCKED: by_skip_locked, PGQPY: by_pgqpy}
 
 
+class Worker(TransactionalConsumer):
+    """Handles each event in a transaction of its own, as a class of the library."""
+
+    queue, name = QUEUE, CONSUMER
+    key: Literal["extra1"] = "extra1"
+
+    def __init__(self, dsn: str, log: Log) -> None:
+        """Note what is handled in the log."""
+        super().__init__(dsn)
+        self._log = log
+        self.ended = Event()
+
+    def process_event(self, event: pgqpy.Event, _connection: object) -> None:
+        """Work. The time noted is before the commit: it cannot be seen from here."""
+        started = work()
+        self._log.note(event.extra1 or "", event.data or "", started)
+
+    def end(self) -> list[Handled]:
+        """Stop, and return what was handled."""
+        self.stop()
+        self.ended.wait()
+        return self._log.handled
+
+
 def main(contestant: str, dsn: str, limit: str) -> None:
     """Run until asked to stop; then answer with what was handled."""
     log, stopping, stopped = Log(), Event(), Event()
@@ -103,6 +130,12 @@ def main(contestant: str, dsn: str, limit: str) -> None:
         stopped.wait()
         return log.handled
 
+    if contestant == CONSUMER_CLASS:
+        worker = Worker(dsn, log)
+        answer({"count": lambda: log.count, "stop": worker.end})
+        worker.run()
+        worker.ended.set()
+        signal.pause()
     answer({"count": lambda: log.count, "stop": stop})
     with psycopg.connect(dsn, autocommit=True) as connection:
         while not stopping.is_set():

@@ -16,7 +16,7 @@ import pgqpy
 from benchmarks.figures import percentile, verify
 from benchmarks.load.backlog import make_queue
 from benchmarks.load.children import POLL, Child, child, module
-from benchmarks.load.handle import HOT, PGQPY, WORK, Handled
+from benchmarks.load.handle import HOT, SKIP_LOCKED, WORK, Handled
 from benchmarks.load.schedule import wait_until
 from benchmarks.peers import tables
 from benchmarks.readers.claims import QUEUE
@@ -62,7 +62,7 @@ class Latency(NamedTuple):
 
 def make(contestant: str, dsn: str, hot: int = 0) -> None:
     """Make the queue anew, with so many waiting events of one hot key."""
-    if contestant != PGQPY:
+    if contestant == SKIP_LOCKED:
         tables.create(dsn, f"drop table if exists keyed_job; {tables.KEYED}")
         return
     make_queue(dsn, "extra1")
@@ -105,7 +105,7 @@ def produce(load: Round, stop: int) -> int:
     """Insert events of random keys from now until `stop` (ns); return how many."""
     dice = random.Random(1)  # the same load for all contestants
     dues = [*arrivals(time.monotonic_ns(), stop, dice)]
-    statement = (INSERT if load.contestant == PGQPY else tables.KEYED_INSERT).encode()
+    statement = (tables.KEYED_INSERT if load.contestant == SKIP_LOCKED else INSERT).encode()
     with psycopg.connect(load.dsn, autocommit=True) as connection:
         for number, due in enumerate(dues):
             wait_until(due)

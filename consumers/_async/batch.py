@@ -5,23 +5,19 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.calls import consume
 from pgqpy.client.exclusive import ConnectionBusy
+from pgqpy.consumers.parts import LARGEST_LIST
 from pgqpy.consumers.retry import seconds
-from pgqpy.errors import BatchLost
 from pgqpy.records import Event
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+    from collections.abc import AsyncGenerator, AsyncIterator
     from datetime import timedelta
 
-    from pgqpy.calls import Call
-    from pgqpy.consumers._async.careful import AsyncCareful
     from pgqpy.consumers._async.failures import AsyncFailures
     from pgqpy.consumers._async.session import AsyncSession
-    from pgqpy.consumers.heartbeat import HeldBatch
-    from pgqpy.consumers.measures import BatchTrace, InsertTimes
-    from pgqpy.consumers.settings import BaseConsumer
+    from pgqpy.consumers.histograms import InsertTimes
+    from pgqpy.consumers.measures import BatchTrace
     from pgqpy.records import Batch
 
 
@@ -37,7 +33,6 @@ class AsyncOpenBatch:
         session: AsyncSession,
         info: Batch,
         failures: AsyncFailures,
-        list_size: int,
         part: list[Event] | None = None,
     ) -> None:
         self.info = info
@@ -49,12 +44,8 @@ class AsyncOpenBatch:
         self.error: Exception | None = None  # of ours, while reading; never a handler's
         self.inserted: InsertTimes | None = None  # if they are wanted
         self.trace: BatchTrace | None = None  # if the consumer is traced
-        self.held: HeldBatch | None = None  # None: the loop itself checks, event by event
-        self.confirm: Callable[[Batch], Awaitable[None]]  # set together with `held`
         self._session = session
-        self._list_size = list_size
         self._part = part  # the events of the batch that are to be handled now, if not all
-        self._parked_ids = [event.id for event in part or () if info.parked]
         self._streams: list[Any] = []  # generators, whose states typing does not know
 
     @property
@@ -103,7 +94,7 @@ class AsyncOpenBatch:
             raise RuntimeError("process_batch has returned: its batch is not open any more")
 
     async def fetch(self) -> AsyncGenerator[list[Event], None]:
-        """Read the events as lists of at most `list_size`; between two lists write many failures.
+        """Read the events as lists of at most LARGEST_LIST; between two lists write many failures.
 
         Close it if you stop early.
         """
@@ -124,45 +115,25 @@ class AsyncOpenBatch:
             self.inserted.add(events)
         if self.trace is not None:
             self.trace.note(events)
-        if self.info.parked and self._part is None:
-            self._parked_ids += [event.id for event in events]
-
-    def finish_part(
-        self, up_to: int | None, done: Iterable[int] = (), position: int | None = None
-    ) -> Call[bool]:
-        """Return the call that finishes the events read up to this id, and those in `done`.
-
-        Parked events are not in the order of their ids: each finished one is named.
-        """
-        if self.info.parked and up_to is not None:
-            done = [*self._parked_ids[: self._parked_ids.index(up_to) + 1], *done]
-        return consume.finish_part(self.info, up_to, done, position)
 
     async def _lists(self) -> AsyncGenerator[list[Event], None]:
         if self._part is not None:
             yield self._part
             return
-        reader = self._session.runner.fetch_batch_events(self.info, self._list_size)
+        reader = self._session.runner.fetch_batch_events(self.info, LARGEST_LIST)
         async with aclosing(reader) as lists:
             while events := await self._session.next_list(lists):
                 yield events
 
-    async def _confirm_once(self, held: HeldBatch) -> None:
-        """Ask, unless another thread or task that reads the batch does: two would hang."""
-        if held.asking.acquire(blocking=False):
-            try:
-                await self.confirm(self.info)
-            finally:
-                held.asking.release()
-
     async def _read(self, number: int) -> AsyncGenerator[Event, None]:
-        held = self.held
+        calls, connection = self._session.calls, self._session.connection
         async with aclosing(self.fetch()) as lists:
             try:
                 async for events in lists:
                     for event in events:
-                        if held is not None and held.in_doubt:
-                            await self._confirm_once(held)
+                        # Not while a statement or COPY of the handler has the connection.
+                        if calls.must_check and not connection.lock.locked():
+                            await self._session.check_session()
                         yield event
                 self._ended = max(self._ended, number)
             except ConnectionBusy:
@@ -201,41 +172,3 @@ class AsyncPartReader:
     async def aclose(self) -> None:
         """Close the cursor."""
         await self._lists.aclose()
-
-
-class AsyncReadPosition:
-    """The position of the open batch, as a worker with a lease has moved it.
-
-    A pooler in transaction mode may hide a failover. The worker's connection stays, but the server
-    behind it is a standby that lagged. The batch is open on it, but the worker's last writes may be
-    missing: a retried event would be lost when the worker finishes the batch. So each transaction
-    that writes for a batch, or asks about parked keys, first checks the position. If it is not the
-    expected one, the batch is lost, and is read again.
-    """
-
-    def __init__(
-        self, consumer: BaseConsumer, session: AsyncSession, careful: AsyncCareful
-    ) -> None:
-        self.enabled = consumer.lease is not None  # without, a failover ends the session
-        self._session = session
-        self._careful = careful
-        self._base = 0  # pos_no, less the moves that careful.widened counts
-
-    async def read(self, batch: Batch) -> None:
-        """Note the position of a batch, before its events are read."""
-        if self.enabled:
-            with self._session.calls.running():
-                call = consume.position(batch.queue, batch.consumer)
-                found = await self._session.runner.run(call)
-            if found is None or found[1] != batch.id:
-                raise BatchLost(batch_id=batch.id)
-            self._base = found[0] - self._careful.widened
-
-    def check(self, batch: Batch) -> tuple[Call[Any], ...]:
-        """Return the call that a transaction for this batch begins with."""
-        expected = self._base + self._careful.widened  # each widening moved the position
-        return (consume.check_position(batch, expected),) if self.enabled else ()
-
-    def moved(self) -> None:
-        """Note that finish_part has moved the position."""
-        self._base += 1

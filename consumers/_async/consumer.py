@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,33 +11,32 @@ from psycopg.errors import LockNotAvailable
 from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
 from pgqpy.consumers import own_task, signals
-from pgqpy.consumers._async.careful import AsyncCareful
-from pgqpy.consumers._async.lane_lock import lock_for
+from pgqpy.consumers._async.lock import AsyncRunningLock
+from pgqpy.consumers._async.loop import AsyncRunState
+from pgqpy.consumers._async.plain import AsyncPlainLoop
 from pgqpy.consumers._async.session import AsyncSession
-from pgqpy.consumers._async.transactional import kind_of_loop
-from pgqpy.consumers.connections import LossCounter, is_loss, is_session_lost
-from pgqpy.consumers.crash import new_holder
-from pgqpy.consumers.handler_watch import watch_handlers
+from pgqpy.consumers._async.transactional import AsyncTransactionalLoop
+from pgqpy.consumers.connections import is_a, is_loss, is_session_lost
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequested
-from pgqpy.consumers.heartbeat import heartbeats
 from pgqpy.consumers.log import finishing, log_ended, log_lost
 from pgqpy.consumers.measures import Outage
-from pgqpy.consumers.parts import Pace
+from pgqpy.consumers.parts import Attempts
 from pgqpy.consumers.settings import SETTINGS, BaseConsumer, check, fix, unfix
 from pgqpy.consumers.signals import stop_on_signals
 from pgqpy.consumers.waiting import AsyncWakeup
 from pgqpy.settings import default_dsn
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from psycopg import AsyncConnection
     from tenacity import RetryCallState
     from typing_extensions import Unpack
 
     from pgqpy.consumers._async.batch import AsyncOpenBatch
+    from pgqpy.consumers._async.claimed_list import AsyncClaimedList
     from pgqpy.consumers._async.loop import AsyncLoop
-    from pgqpy.consumers.handler_watch import HandlerWatch
+    from pgqpy.consumers._async.shared import AsyncSharedRun
     from pgqpy.consumers.settings import ConsumerSettings
     from pgqpy.records import Event
 
@@ -47,39 +47,38 @@ LOCK_TIMEOUT = "5s"  # a statement that waits hears no stop(), and nobody would 
 
 
 class AsyncRunnableConsumer(BaseConsumer):
-    """What both kinds of consumers have: start, reconnect and stop."""
+    """What all consumers have: start, reconnect and stop."""
 
     def __init__(self, dsn: str | None = None, **settings: Unpack[ConsumerSettings]) -> None:
         super().__init__(dsn, **settings)
         self._pgq_stop: AsyncWakeup = AsyncWakeup()
-        self._pgq_lock = lock_for(self)
+        self._pgq_state = self._pgq_new_state(AsyncRunningLock(self.queue, self.name))
         self._pgq_session: AsyncSession | None = None
         self._pgq_loop: AsyncLoop | None = None
-        self._pgq_careful: AsyncCareful  # of a run
-        self._pgq_watch: HandlerWatch | None = None
-        self._pgq_losses, self._pgq_pace = LossCounter(), Pace(self)
-        self._pgq_worked = False  # a session of this run got as far as taking batches
+        self._pgq_shared: AsyncSharedRun | None = None  # of a run of a shared consumer
+        self._pgq_waits = True
+        self._pgq_worked = False  # a session of this run was registered, and had the lock
         self._pgq_lost = False  # a session of this run was lost
         self._pgq_forked = False
 
-    async def run(self) -> None:
+    async def run(self, *, wait: bool = True) -> None:
         """Register the consumer and process events until `stop()`, SIGTERM, SIGINT or SIGHUP.
 
         A second signal does not wait for the handler. After a lost connection it reconnects, as
-        often as needed, and the unfinished batch is delivered again.
+        often as needed. A plain consumer gets its unfinished batch again; while another process
+        runs it, it waits as a standby, and takes over when that one ends.
 
-        Raises ConsumerRunning if another process runs this consumer, QueueNotFound, SchemaMissing
-        and ConnectionFailed when it cannot start, and with `on_error = "stop"` the exception of the
-        handler. SystemExit and KeyboardInterrupt of a handler end it too; the batch stays open.
+        Raises ConsumerRunning instead of waiting if not `wait`; QueueNotFound, SchemaMissing and
+        ConnectionFailed when it cannot start, and with `on_error = "stop"` the exception of the
+        handler. SystemExit and KeyboardInterrupt of a handler end it too; its events come again.
         """
         check(self)  # an attribute may have been set since it was made
         fix(self, SETTINGS)
         try:
-            self._pgq_begin()
-            with stop_on_signals(self._pgq_stop_on_signal), watch_handlers(self) as self._pgq_watch:
-                work = self._pgq_reconnect_and_serve
-                ends = partial(self._pgq_careful.to_orderly_end, work)
-                await own_task.run_in_own_task_async(ends, partial(BaseConsumer.stop, self))
+            self._pgq_begin(wait=wait)
+            with stop_on_signals(self._pgq_stop_on_signal), self._pgq_watched():
+                work = self._pgq_work
+                await own_task.run_in_own_task_async(work, partial(BaseConsumer.stop, self))
         except StopRequested:
             pass
         except HandlerFailed as failure:
@@ -89,13 +88,28 @@ class AsyncRunnableConsumer(BaseConsumer):
         if self._pgq_handler_error is not None:
             raise self._pgq_handler_error
 
-    def _pgq_begin(self) -> None:
+    def _pgq_begin(self, *, wait: bool) -> None:
         self._pgq_worked = self._pgq_lost = self._pgq_forked = False
-        self._pgq_handler_error, self._pgq_careful = None, AsyncCareful(self, new_holder())
+        self._pgq_handler_error, self._pgq_waits = None, wait
         signals.protect(self)
-        self._pgq_lock = lock_for(self, self._pgq_lock)
-        self._pgq_lock.run = (self._pgq_careful.holder, self.key)
+        lock = self._pgq_state.lock  # it knows the last session, which may not have ended
+        if (lock.queue, lock.name) != (self.queue, self.name):
+            lock = AsyncRunningLock(self.queue, self.name)
+        self._pgq_state = self._pgq_new_state(lock)
         self._pgq_stop.open()
+
+    def _pgq_new_state(self, lock: AsyncRunningLock) -> AsyncRunState:
+        return AsyncRunState(self, self._pgq_stop, lock, Attempts(self))
+
+    @contextmanager
+    def _pgq_watched(self) -> Iterator[None]:
+        if self.handler_timeout is None:
+            yield
+            return
+        from pgqpy.consumers.handler_watch import watch_handlers  # noqa: PLC0415  # seldom needed
+
+        with watch_handlers(self) as self._pgq_state.watch:
+            yield
 
     def _pgq_end(self) -> None:
         signals.unprotect(self)
@@ -104,6 +118,21 @@ class AsyncRunnableConsumer(BaseConsumer):
         unfix(self)
         if self._pgq_forked:
             raise RuntimeError(signals.FORKED)
+
+    async def _pgq_work(self) -> None:
+        if not self.is_shared:
+            await self._pgq_reconnect_and_serve()
+            return
+        from pgqpy.consumers._async.shared import AsyncSharedRun  # noqa: PLC0415  # plain ones need none
+
+        dsn = default_dsn() if self.dsn is None else self.dsn
+        watch = self._pgq_state.watch
+        self._pgq_shared = shared = AsyncSharedRun(self, dsn, self._pgq_stop, watch)
+        try:
+            await self._pgq_reconnect_and_serve()
+        finally:
+            await shared.close()
+            self._pgq_shared = None
 
     async def _pgq_reconnect_and_serve(self) -> None:
         attempts = AsyncRetrying(
@@ -118,7 +147,7 @@ class AsyncRunnableConsumer(BaseConsumer):
                 await self._pgq_serve(attempt.retry_state)
 
     async def _pgq_serve(self, state: RetryCallState) -> None:
-        """Run one session: connect, take the lock, process until stopped or lost."""
+        """Run one session: connect, take the lock of a plain consumer, process until `stop`."""
 
         def progress() -> None:
             state.attempt_number = 1  # the next loss is a new one: no long delay for it
@@ -126,24 +155,22 @@ class AsyncRunnableConsumer(BaseConsumer):
         if self._pgq_stop.is_set:
             return
         dsn = default_dsn() if self.dsn is None else self.dsn
-        name, leased = f"pgqpy consumer {self.name}", self.lease is not None
-        session = await AsyncSession.open(dsn, name, LOCK_TIMEOUT, any_session=leased)
+        self._pgq_state.progress = progress
+        name, shared = f"pgqpy consumer {self.name}", self._pgq_shared
+        session = await AsyncSession.open(dsn, name, LOCK_TIMEOUT, any_session=self.is_shared)
         self._pgq_session = session
         try:
-            await self._pgq_prepare(session)
-            await self._pgq_careful.begin(session, self._pgq_stop, self._pgq_lock.consumer)
-            with heartbeats(self, dsn, lambda: self._pgq_loop):
-                await self._pgq_run_loop(session, progress)
-            await self._pgq_careful.end(session)
-            logger.info("consumer %s of queue %s stops", self._pgq_lock.consumer, self.queue)
-        except MemoryError:
-            raise  # an event may have taken the memory: the next run is to know
-        except HANDLER_ERRORS as error:
-            if not self._pgq_may_reconnect(error):
-                await self._pgq_careful.end(session)
-            raise
+            if shared is None:
+                await self._pgq_prepare(session)
+                await self._pgq_run_loop(session)
+            else:
+                await shared.begin(session)
+                self._pgq_log_runs()
+                await shared.serve(session, progress)
+            logger.info("consumer %s of queue %s stops", self.name, self.queue)
         except BaseException as error:
-            self._pgq_log_ended(error)
+            if not is_a(error, HANDLER_ERRORS):
+                self._pgq_log_ended(error)
             raise
         finally:
             if session.ready:
@@ -151,27 +178,33 @@ class AsyncRunnableConsumer(BaseConsumer):
             self._pgq_session = self._pgq_loop = None
             session.close()
 
-    async def _pgq_run_loop(self, session: AsyncSession, progress: Callable[[], None]) -> None:
-        kind = kind_of_loop(self, session)
-        start = partial(kind, self, session, self._pgq_stop, progress, self._pgq_losses)
-        start = partial(start, self._pgq_counts, self._pgq_lock)
-        self._pgq_loop = loop = start(self._pgq_careful, self._pgq_watch, self._pgq_pace)
-        await loop.run()
+    async def _pgq_run_loop(self, session: AsyncSession) -> None:
+        kind = AsyncTransactionalLoop if self.is_transactional else AsyncPlainLoop
+        self._pgq_loop = loop = kind(self._pgq_state, session)
+        try:
+            await loop.run()
+        except MemoryError:
+            raise  # an event may have taken the memory: its attempt counts
+        except HANDLER_ERRORS as error:
+            if not self._pgq_may_reconnect(error):
+                await loop.release()
+            raise
+        await loop.release()
 
     async def _pgq_prepare(self, session: AsyncSession) -> None:
         if not self._pgq_worked:
             # Only at the start: one that was unregistered during an outage would lose events.
             await session.register(self.queue, self.name)
-        await session.require_functions(self)
-        if self.has_workers:
-            await session.prepare_worker(self, begins=not self._pgq_worked)
-        await self._pgq_lock.take(session, self._pgq_stop)
-        await session.set_filter(self, begins=not self._pgq_worked)
+        await self._pgq_state.lock.take(session, self._pgq_stop, wait=self._pgq_waits)
+        await session.set_filter(self)
         await session.listen(self.queue)
         if self.is_transactional:
             await session.restore_settings()
-        again = " again: its unfinished batch is delivered again" if self._pgq_worked else ""
-        logger.info("consumer %s of queue %s runs%s", self._pgq_lock.consumer, self.queue, again)
+        self._pgq_log_runs(": its unfinished batch is delivered again")
+
+    def _pgq_log_runs(self, what: str = "") -> None:
+        again = f" again{what}" if self._pgq_worked else ""
+        logger.info("consumer %s of queue %s runs%s", self.name, self.queue, again)
         self._pgq_worked = True
 
     def _pgq_may_reconnect(self, error: BaseException) -> bool:
@@ -186,21 +219,26 @@ class AsyncRunnableConsumer(BaseConsumer):
 
     def _pgq_stop_on_signal(self) -> Callable[[], None] | None:
         self.stop()
-        in_progress = self._pgq_loop and self._pgq_loop.in_progress
+        in_progress = self._pgq_in_progress()
         return finishing(self, in_progress) if in_progress else None
 
+    def _pgq_in_progress(self) -> str | None:
+        working = self._pgq_shared or self._pgq_loop
+        return None if working is None else working.in_progress
+
     def _pgq_log_ended(self, error: BaseException) -> None:
-        in_progress = self._pgq_loop and self._pgq_loop.in_progress
+        in_progress = self._pgq_in_progress()
         if in_progress and not self._pgq_forked:
             log_ended(self, in_progress, error)
 
-    def after_fork(self) -> int | None:
-        """Note that this is a forked child; return the socket that it must not use."""
+    def after_fork(self) -> list[int]:
+        """Note that this is a forked child; return the sockets that it must not use."""
         self._pgq_forked = True
-        self._pgq_careful.forked()
+        self._pgq_state.attempts.held = None  # nothing is released here
         self._pgq_stop.abandon()
-        session = self._pgq_session
-        return None if session is None or session.lost else session.connection.fileno()
+        session, shared = self._pgq_session, self._pgq_shared
+        own = [] if session is None or session.lost else [session.connection.fileno()]
+        return own if shared is None else [*own, *shared.files()]
 
 
 class AsyncConsumer(AsyncRunnableConsumer):
@@ -211,8 +249,8 @@ class AsyncConsumer(AsyncRunnableConsumer):
     exception of `process_event` puts the event into the retry queue with growing delays, and after
     `max_retries` makes it a dead event; after one of `process_batch` all its events are delivered
     again. `Retry(after=…)` asks for a delay. With `on_error = "stop"` the first exception ends
-    `run()` and leaves the batch unfinished; with "park" an event and the later ones of its `key`
-    wait, and keep their order.
+    `run()` and leaves the batch unfinished. A shared consumer gets single events, or lists of at
+    most `limit` events.
 
     Events are delivered at least once; with AsyncTransactionalConsumer each effect happens once.
 
@@ -232,15 +270,17 @@ class AsyncConsumer(AsyncRunnableConsumer):
         process_batch: (
             Callable[[AsyncOpenBatch], Awaitable[None]]
             | Callable[[Any, AsyncOpenBatch], Awaitable[None]]
+            | Callable[[AsyncClaimedList], Awaitable[None]]
+            | Callable[[Any, AsyncClaimedList], Awaitable[None]]
         )
 
 
 class AsyncTransactionalConsumer(AsyncRunnableConsumer):
-    """Processes events in the transaction that finishes their batch, or part of it.
+    """Processes events in the transaction that finishes them.
 
     As AsyncConsumer, but the handler also gets the connection: `process_event(self, event,
     connection)` or `process_batch(self, batch, connection)`. What it writes there is committed
-    together with the batch: each event's effect happens once (G9).
+    together with the end of the batch, part, event or list: each effect happens once (G9).
 
         class Revenue(AsyncTransactionalConsumer):
             queue = "orders"
@@ -260,4 +300,6 @@ class AsyncTransactionalConsumer(AsyncRunnableConsumer):
         process_batch: (
             Callable[[AsyncOpenBatch, AsyncConnection[Any]], Awaitable[None]]
             | Callable[[Any, AsyncOpenBatch, AsyncConnection[Any]], Awaitable[None]]
+            | Callable[[AsyncClaimedList, AsyncConnection[Any]], Awaitable[None]]
+            | Callable[[Any, AsyncClaimedList, AsyncConnection[Any]], Awaitable[None]]
         )

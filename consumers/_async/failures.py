@@ -1,29 +1,23 @@
-"""The failed events of a batch: those to retry, to park and to give up."""
+"""The failed events of a batch: those to retry and to give up."""
 
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pgqpy.calls import consume, dead_events, failure_of, parked
+from pgqpy.calls import consume, dead_events, failure_of
 from pgqpy.consumers.handlers import ProcessDied
 from pgqpy.consumers.log import logger
 from pgqpy.consumers.retry import wanted_delay
 from pgqpy.errors import SchemaMissing
-from pgqpy.records import Failure
 from pgqpy.texts import describe, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from pgqpy.calls import Call
-    from pgqpy.consumers._async.parking import AsyncParking
     from pgqpy.consumers._async.session import AsyncSession
     from pgqpy.consumers.retry import RetryPolicy
-    from pgqpy.records import Batch, Event
+    from pgqpy.records import Batch, Event, Failure
 
 T = TypeVar("T")
 
@@ -35,68 +29,38 @@ class AsyncFailures:
 
     Failures that are written earlier (`flush`) are delivered twice if the process then crashes: in
     the unfinished batch and from the retry queue. At-least-once allows that; unbounded memory would
-    be worse (G8). Two kinds wait for the end all the same: parked events of a part, and all
-    failures of a transactional process_batch (see most_failures). Retries and dead events are kept
-    without the fields of the event.
+    be worse (G8). Those of a transactional process_batch wait for the end all the same: see
+    most_failures. They are kept without the fields of the event.
     """
 
     def __init__(
-        self,
-        session: AsyncSession,
-        batch: Batch,
-        policy: RetryPolicy,
-        limit: float,
-        parking: AsyncParking,
+        self, session: AsyncSession, batch: Batch, policy: RetryPolicy, limit: float
     ) -> None:
         self._session = session
         self._batch = batch
         self._policy = policy
         self._limit = limit
-        self.retried = self.given_up = self.waiting_behind = 0  # events
+        self.retried = self.given_up = 0  # events
         # A task or thread of process_batch may add a retry at any time, also while others are
         # being written: so each is taken out by itself, and none is cleared unseen.
         self._retries: deque[tuple[Event, float]] = deque()
         self._dead: deque[tuple[Event, Failure]] = deque()
-        self._parking = parking
-        self._parked: deque[tuple[Event, str, timedelta | None, Failure]] = deque()
-        self.parked_keys: set[str] = set()  # of these events
-        self.write_at_position: Callable[[], Awaitable[None]] | None = None  # for flush, if set
-        self._writing = threading.Lock()
 
     @property
     def full(self) -> bool:
         """Whether it is time to `flush`."""
-        return len(self._retries) + len(self._dead) + len(self._parked) >= self._limit
+        return len(self._retries) + len(self._dead) >= self._limit
 
     def judge(self, event: Event, error: BaseException) -> None:
-        """Decide whether a failed event is retried, parked or dead, and log it."""
+        """Decide whether a failed event is retried or dead, and log it."""
         delay = self._policy.delay(event, error)
         if delay is None:
             self.dead(event, error)
             return
-        key = self._parking.key_or_none(event)
-        follows = "is retried" if key is None else "is parked with its key, and retried"
-        if key is None:
-            self.retry(event, delay)
-        else:
-            self.retried += 1
-            failure = failure_of(error)._replace(traceback=None)
-            self._park(event, key, timedelta(seconds=delay), failure)
+        self.retry(event, delay)
         wanted = wanted_delay(error) is not None
-        text = f"{'asked for a retry' if wanted else f'failed, {follows}'} in {delay:.1f} s"
+        text = f"{'asked for a retry' if wanted else 'failed, is retried'} in {delay:.1f} s"
         _log(logging.DEBUG if wanted else logging.WARNING, text, event, self._batch, error)
-
-    def wait_behind(self, event: Event) -> None:
-        """Park an event that was not handled, because an earlier one of its key is parked."""
-        key = self._parking.key(event)
-        if key is not None:
-            self.waiting_behind += 1
-            self._park(event, key, None, Failure())
-
-    def _park(self, event: Event, key: str, delay: timedelta | None, failure: Failure) -> None:
-        self._parked.append((event, key, delay, failure))
-        self.parked_keys.add(key)
-        self._parking.parked.add(key)
 
     def retry(self, event: Event, after: float) -> None:
         """Put the event into the retry queue for some seconds, when the failures are written."""
@@ -122,12 +86,8 @@ class AsyncFailures:
 
         These go before finish_part or finish_batch.
         """
-        dead, retries, waiting = _take(self._dead), _take(self._retries), _take(self._parked)
+        dead, retries = _take(self._dead), _take(self._retries)
         wanted: list[Call[Any]] = []
-        if waiting:
-            self.parked_keys.clear()
-            self._parking.exists = True
-            wanted.append(parked.event_park(self._batch, waiting))
         if dead:
             wanted.append(dead_events.event_dead(self._batch, dead))
         if retries and self._session.extension:
@@ -137,24 +97,11 @@ class AsyncFailures:
         return wanted
 
     async def flush(self) -> None:
-        """Write them now, unless they are to be written with the end of their part.
-
-        With a lease, the write moves the position: so two tasks or threads of a handler, which both
-        read, do not write at once.
-        """
-        if self._parked and self._parking.at_ends:
-            return
-        if not (self._retries or self._dead or self._parked):
-            return
-        if self.write_at_position is not None:
-            if self._writing.acquire(blocking=False):
-                try:
-                    await self.write_at_position()
-                finally:
-                    self._writing.release()
-            return
-        with self._session.calls.running():
-            await self._session.runner.run_all(*self.take())
+        """Write them now."""
+        wanted = self.take()
+        if wanted:
+            with self._session.calls.running():
+                await self._session.runner.run_all(*wanted)
 
 
 def _without_fields(event: Event) -> Event:

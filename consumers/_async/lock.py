@@ -16,8 +16,6 @@ from pgqpy.errors import ConsumerNotFound, ConsumerRunning
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from typing_extensions import LiteralString
-
     from pgqpy.calls import Row
     from pgqpy.consumers._async.session import AsyncSession
     from pgqpy.consumers.waiting import AsyncWakeup
@@ -26,7 +24,8 @@ logger = logging.getLogger("pgqpy.consumers")
 
 GRACE = 2.0  # seconds; the server needs a moment to see that a killed process is gone
 REGISTERED_ANEW = "the consumer was unregistered and registered anew"
-POLL_INTERVAL = 0.05  # seconds
+POLL_INTERVAL = 0.05  # seconds, meanwhile
+STANDBY_INTERVAL = 0.5  # seconds
 
 # Operators are qualified: the session of transactional handlers has the role's own search_path.
 SUBSCRIPTION = """
@@ -45,52 +44,43 @@ END = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and
 class AsyncRunningLock:
     """The lock of one consumer. Each new session of the process takes it again."""
 
-    one_by_one = False  # the events of a batch are handled in their order, not side by side
-
     def __init__(self, queue: str, name: str) -> None:
         self.queue = queue
         self.name = name
-        self.consumer = name  # a worker: the subconsumer
-        self.run: tuple[str, object] = ("", None)  # its token, and the key of its events
         # The last server process that held it for us; ids are reused, so with its start time.
         self._mine: tuple[int, datetime] | None = None
         self._subscribed: int | None = None  # the subscription that it was taken for
 
-    async def take(self, session: AsyncSession, stop: AsyncWakeup) -> None:
-        """Take the lock on this session; ConsumerRunning if another live process has it.
+    async def take(self, session: AsyncSession, stop: AsyncWakeup, *, wait: bool = False) -> None:
+        """Take the lock on this session. If another live process has it: ConsumerRunning, or wait.
 
-        A backend of our own that the server has not yet seen dying is ended and waited for.
+        A backend of our own that the server has not yet seen dying is ended and waited for. While
+        it waits, no statement is open on the server: it asks again and again. StopRequested if
+        `stop` comes meanwhile.
         """
-        subscription = await self._subscription(session)
-        await self._wait_for(session, stop, TAKE, subscription)
-        await self._taken(session, subscription)
-
-    async def _wait_for(
-        self, session: AsyncSession, stop: AsyncWakeup, take: LiteralString, subscription: int
-    ) -> None:
-        deadline = time.monotonic() + GRACE
-        while not await self._try(session, take, subscription):
-            holder = await self._holder(session, take, subscription)
+        deadline, told = time.monotonic() + GRACE, False
+        while True:
+            self._subscribed = await self._subscription(session)  # it may be registered anew
+            taken = await _row(session, TAKE, locks.CONSUMER, self._subscribed)
+            if taken[0]:
+                break
+            holder = await self._holder(session)
             mine = holder is not None and await self._end_mine(session, holder)
-            if not mine and time.monotonic() > deadline:
-                raise self._running(holder, subscription)
-            await stop.wait(POLL_INTERVAL)
+            standby = not mine and time.monotonic() > deadline
+            if standby and not wait:
+                raise self._running(holder)
+            if standby and not told:
+                told = session.ready = True  # nothing is wrong: another process does the work
+                text = "consumer %s of queue %s waits as a standby: %s"
+                logger.info(text, self.name, self.queue, self._reason(holder))
+            await stop.wait(STANDBY_INTERVAL if standby else POLL_INTERVAL)
             if stop.is_set:
                 raise StopRequested
-
-    async def _try(self, session: AsyncSession, take: LiteralString, subscription: int) -> bool:
-        return bool((await _row(session, take, locks.CONSUMER, subscription))[0])
-
-    async def _holder(
-        self, session: AsyncSession, take: LiteralString, subscription: int
-    ) -> locks.Holder | None:
-        shared = take != TAKE
-        row = await _row(session, locks.BLOCKER, locks.CONSUMER, subscription, shared)
-        return None if row is None else locks.Holder(*row)
-
-    async def _taken(self, session: AsyncSession, subscription: int) -> None:
         self._mine = await _row(session, OWN)
-        self._subscribed = subscription
+
+    async def _holder(self, session: AsyncSession) -> locks.Holder | None:
+        row = await _row(session, locks.BLOCKER, locks.CONSUMER, self._subscribed, False)  # noqa: FBT003  # SQL
+        return None if row is None else locks.Holder(*row)
 
     async def check(self, session: AsyncSession) -> None:
         """Raise OperationalError if the consumer was registered anew since the lock was taken.
@@ -115,7 +105,7 @@ class AsyncRunningLock:
         return await session.runner.run(self._subscription_call())
 
     def _subscription_call(self) -> Call[int]:
-        place = {"queue": self.queue, "consumer": self.consumer}
+        place = self._place
 
         def subscription(rows: list[Row]) -> int:
             if not rows:
@@ -131,29 +121,38 @@ class AsyncRunningLock:
         await _row(session, END, holder.pid, holder.start)
         return True
 
-    def _running(self, holder: locks.Holder | None, subscription: int) -> ConsumerRunning:
-        about = f"consumer {self.consumer!r} of queue {self.queue!r}"
-        lock = f"advisory lock ({locks.CONSUMER}, {subscription})"
+    def _running(self, holder: locks.Holder | None) -> ConsumerRunning:
+        about = f"consumer {self.name!r} of queue {self.queue!r}"
+        reason = self._reason(holder)
         if holder is None:
-            message = f"{about} cannot run: a session that this role cannot see holds its {lock}"
-        elif not holder.granted:
-            message = f"{about} cannot run: {holder.blocks(f'its {lock}')}: {holder.how_to_end}"
-        elif holder.pid is None or holder.may_consume is False:
+            return ConsumerRunning(f"{about} cannot run: {reason}", **self._place)
+        if holder.granted and holder.may_be_consumer:
             message = (
-                f"{about} cannot run: {holder}, is no consumer and holds its {lock}: "
-                f"{holder.how_to_end}"
+                f"{about} runs already: {reason}: stop it first, give this one a name of its own, "
+                "or let both have shared = True"
             )
         else:
-            message = (
-                f"{about} runs already: {holder}, holds its {lock}: "
-                "stop it first, give this one a name of its own, or let all of them have "
-                "shared = True or lanes"
-            )
-        data: dict[str, Any] = {"queue": self.queue, "consumer": self.consumer}
-        if holder is not None:
-            data |= {"pid": holder.pid, "role": holder.role, "application": holder.application}
-            data |= {"address": holder.address, "since": holder.start}
-        return ConsumerRunning(message, **data)
+            message = f"{about} cannot run: {reason}: {holder.how_to_end}"
+        data: dict[str, Any] = {
+            "pid": holder.pid,
+            "role": holder.role,
+            "application": holder.application,
+        }
+        data |= {"address": holder.address, "since": holder.start}
+        return ConsumerRunning(message, **self._place, **data)
+
+    def _reason(self, holder: locks.Holder | None) -> str:
+        lock = f"its advisory lock ({locks.CONSUMER}, {self._subscribed})"
+        if holder is None:
+            return f"a session that this role cannot see holds {lock}"
+        if not holder.granted:
+            return holder.blocks(lock)
+        stranger = "" if holder.may_be_consumer else "is no consumer and "
+        return f"{holder}, {stranger}holds {lock}"
+
+    @property
+    def _place(self) -> dict[str, Any]:
+        return {"queue": self.queue, "consumer": self.name}
 
 
 async def _row(session: AsyncSession, query: str, *params: Any) -> Any:

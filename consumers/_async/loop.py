@@ -1,44 +1,39 @@
-"""The base class of all consumer loops: it opens batches, waits, calls process_batch."""
+"""The base class of the loops of plain consumers: opens batches, waits, calls process_batch."""
 
 from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from pgqpy.calls import admin, consume, filters
-from pgqpy.consumers import crash, own_task, waiting
+from pgqpy.calls import admin, consume
+from pgqpy.consumers import own_task, waiting
 from pgqpy.consumers._async.batch import AsyncOpenBatch
 from pgqpy.consumers._async.failures import AsyncFailures
-from pgqpy.consumers._async.lane_lock import AsyncLaneLock
-from pgqpy.consumers._async.parking import AsyncParking
-from pgqpy.consumers._async.worker_lock import AsyncWorkerLock, limits_of
-from pgqpy.consumers.connections import EVENT_NOT_FOUND, is_collision
-from pgqpy.consumers.handler_watch import watched_key, watching
+from pgqpy.consumers.connections import EVENT_NOT_FOUND, LossCounter, is_collision
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
-from pgqpy.consumers.heartbeat import HeldBatch
 from pgqpy.consumers.measures import measuring_batch, tracing_event
 from pgqpy.consumers.missing_ticker import MissingTicker
 from pgqpy.consumers.parts import UNREAD, BatchLimits, list_size, most_failures
 from pgqpy.consumers.retry import backoff, wanted_delay
-from pgqpy.consumers.settings import filter_of, handler_name
+from pgqpy.consumers.settings import BaseConsumer, handler_name
 from pgqpy.errors import BatchLost, PgqError
+from pgqpy.records import Attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from pgqpy.calls import Call
-    from pgqpy.consumers._async.careful import AsyncCareful
     from pgqpy.consumers._async.lock import AsyncRunningLock
     from pgqpy.consumers._async.session import AsyncSession
-    from pgqpy.consumers.connections import LossCounter
     from pgqpy.consumers.handler_watch import HandlerWatch
-    from pgqpy.consumers.measures import ConsumerTotals, HandlerTimes
-    from pgqpy.consumers.parts import Pace
-    from pgqpy.consumers.settings import BaseConsumer
+    from pgqpy.consumers.histograms import HandlerTimes
+    from pgqpy.consumers.parts import Attempts
     from pgqpy.consumers.waiting import AsyncWakeup
     from pgqpy.records import Batch, Event
 
@@ -46,43 +41,48 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pgqpy.consumers")
 
 
+def no_progress() -> None:
+    """Note nothing."""
+
+
 @dataclass
-class AsyncLoop:
-    """Processes batches in one session until `stop`; calls `progress` after a batch or a wait."""
+class AsyncRunState:
+    """What a run of a consumer keeps when a session is lost."""
 
     consumer: BaseConsumer
-    session: AsyncSession
     stop: AsyncWakeup
-    progress: Callable[[], None]
-    losses: LossCounter
-    counts: ConsumerTotals
     lock: AsyncRunningLock
-    careful: AsyncCareful
-    watch: HandlerWatch | None
-    pace: Pace
+    attempts: Attempts
+    watch: HandlerWatch | None = None
+    losses: LossCounter = field(default_factory=LossCounter)
+    progress: Callable[[], None] = no_progress  # called after a batch or a wait
 
-    def __post_init__(self) -> None:
-        consumer, session = self.consumer, self.session
+
+class AsyncLoop:
+    """Processes batches in one session until `stop`."""
+
+    def __init__(self, state: AsyncRunState, session: AsyncSession) -> None:
+        self.state = state
+        self.session = session
+        self.consumer = consumer = state.consumer
+        self.stop, self.attempts = state.stop, state.attempts
+        self.counts = BaseConsumer.counts(consumer)
         self.by_event = handler_name(consumer) == "process_event"
         self.policy = consumer.retry_policy._replace(dead_events=not session.extension)
         self.open_settings: tuple[Call[Any], ...] = ()  # sent with a call that only opens a batch
         own = (consumer.min_count, consumer.min_interval)
-        self.limits = BatchLimits(most=list_size(consumer), own=own)
-        self.filtered = consumer.filter is not None
-        self.asked = filters.filter_json(*filter_of(consumer))
-        self.key = watched_key(consumer, self.watch)
-        self.parking = AsyncParking(consumer, session, self.key, self.lock)
+        self.limits = BatchLimits(most=list_size(consumer.part_size), own=own)
         self.missing_ticker = MissingTicker()
         self.event: Event | None = None  # that process_event has, or had last
-        self._batch: Batch | None = None  # that process_batch has
         self.current: AsyncOpenBatch  # the batch or part that make_batch made last
-        self.held = session.calls.held = HeldBatch(consumer)  # for heartbeats, and checks
+        self.position: int | None = None  # pos_no of the open batch
+        self._batch: Batch | None = None  # that process_batch has
         self._expects_batch = True  # at the next poll
         self._counted = 0  # events of the open batch, in the parts that were finished
         self._waited = False  # since the last batch: it may have been registered anew meanwhile
         self._failed_batches = 0  # in a row
         if self.by_event:
-            self.process_event = self.parking.with_key(event_handler(self))
+            self.process_event = event_handler(self)
 
     @property
     def in_progress(self) -> str | None:
@@ -91,117 +91,83 @@ class AsyncLoop:
             return f"event {self.event.id}"
         return None if self._batch is None else f"batch {self._batch.id}"
 
-    async def open_next(
-        self, *before: Call[Any], after: Call[Any] | None = None
-    ) -> tuple[list[Any], Batch | None]:
+    async def open_next(self, *before: Call[Any]) -> tuple[list[Any], Batch | None]:
         """Send calls, and open the next batch in the same round trip; return results and batch.
 
         An unfinished batch is delivered again. Without calls, `open_settings` are sent first. After
         a wait, the check of the registration follows. A poll without a notification sends neither:
-        it seldom finds a batch, and is to cost little. The call `after` is sent last. Parked events
-        that are due come in turns with ordinary batches.
+        it seldom finds a batch, and is to cost little.
         """
-        began = waiting.boottime()  # a stop of the process in the round trip is silence too
-        settings, parking = self.open_settings if self._expects_batch else (), self.parking
-        before, turn = before or settings, parking.is_turn
-        check = self.lock.check_calls() if self._waited and self._expects_batch else ()
-        sent = (*before, self._take_parked() if turn else self._next_call(), *parking.poll())
-        results = await self.send(*sent, *check, *(() if after is None else (after,)))
-        found = results[len(before)]
-        del results[len(before) : len(sent) + len(check)]
-        if found is None and turn:
-            found = (await self.send(*settings, self._next_call(), *check))[len(settings)]
-        while not (found and found.parked) and self.limits.adapt(found):
-            found = (await self.send(*settings, self._next_call(), *check))[len(settings)]
-        if found is None and parking.is_due:
-            found = (await self.send(*settings, self._take_parked(), *check))[len(settings)]
-        parking.opened(found)
+        settings = self.open_settings if self._expects_batch else ()
+        before = before or settings
+        check = self.state.lock.check_calls() if self._waited and self._expects_batch else ()
+        results = await self.send(*before, self._open_call(), *check)
+        found = self._opened(results[len(before)])
+        del results[len(before) :]
+        while self.limits.adapt(found and found.batch):
+            more = await self.send(*settings, self._open_call(), *check)
+            found = self._opened(more[len(settings)])
         self._expects_batch = found is not None
-        self.session.ready |= found is None  # else when it was read
-        # Before the events are read: heartbeats cover the reading.
-        self.held.take(None if found is None else found.id, began)
-        if found is not None:
-            unchecked, self._waited = self._waited and not check, False
-            if unchecked:
-                await self.lock.check(self.session)
-        return results, found
+        if found is None:
+            self.session.ready = True  # else when it was read
+            return results, None
+        self.position = found.position
+        text = self.attempts.opened(found)
+        if text is not None:
+            batch = found.batch
+            where = (batch.consumer, batch.queue, batch.id)
+            logger.warning("consumer %s of queue %s: batch %d, %s", *where, text)
+        unchecked, self._waited = self._waited and not check, False
+        if unchecked:
+            await self.state.lock.check(self.session)
+        return results, found.batch
 
     async def send(self, *wanted: Call[Any]) -> list[Any]:
         """Send calls in one round trip; return their results."""
         with self.session.calls.running():
             return await self.session.runner.run_all(*wanted)
 
-    def _next_call(self) -> Call[Batch | None]:
-        consumer = self.consumer
-        if isinstance(self.lock, AsyncWorkerLock):
-            mine = (self.pace.wanted, self.asked, *self.limits.current)
-            return self.lock.take_part(self.careful, limits_of(consumer, *mine))
-        return consume.next_batch(consumer.queue, consumer.name, None, *self.limits.current)
+    def _open_call(self) -> Call[Attempt | None] | Call[Batch | None]:
+        place, limits = (self.consumer.queue, self.consumer.name), self.limits.current
+        if self.session.extension:
+            return consume.next_batch(*place, None, *limits)
+        return consume.open_batch(*place, *limits, self.attempts.held)
 
-    def _take_parked(self) -> Call[Batch | None]:
-        if isinstance(self.lock, AsyncLaneLock):
-            mine = (self.careful, self.consumer.lease)
-            return self.lock.take_parked(*mine, self.parking.most)
-        return self.parking.take()
+    def _opened(self, found: Attempt | Batch | None) -> Attempt | None:
+        if found is None or isinstance(found, Attempt):
+            return found
+        return Attempt(found, None, None)
+
+    def watching(self, what: str) -> AbstractContextManager[None]:
+        """Return a block that handler_timeout ends, if there is one."""
+        watch = self.state.watch
+        return nullcontext() if watch is None else watch.handling(what)
 
     def make_batch(self, info: Batch, part: list[Event] | None = None) -> AsyncOpenBatch:
         """Return the object that handlers get for a batch, or for a part of it."""
-        size, limit = list_size(self.consumer), most_failures(self.consumer)
-        failures = AsyncFailures(self.session, info, self.policy, limit, self.parking)
-        self.pace.begin()
-        self.current = AsyncOpenBatch(self.session, info, failures, size, part)
+        limit = most_failures(self.consumer)
+        failures = AsyncFailures(self.session, info, self.policy, limit)
+        self.current = AsyncOpenBatch(self.session, info, failures, part)
         if self.counts.tracing is not None:
             self.current.trace = self.counts.tracing.opened(info)
         return self.current
 
     def give_up(self, batch: AsyncOpenBatch, part: list[Event]) -> bool:
-        """Make the one event of a part dead if it killed the process too often; say whether."""
-        error = self.careful.killer_error(part)
+        """Make the one event of a part dead if it killed too many processes; say whether."""
+        error = self.attempts.killer_error(part)
         if error is None:
             return False
         batch.failures.dead(part[0], error)  # a second one is its retried copy, with the same id
         batch.size = len(part)
         return True
 
-    async def ends_confirmed(self, info: Batch, part: list[Event]) -> bool:
-        """Ask again before an event is given up; False if `stop` came meanwhile.
-
-        A worker that lost its session counts as dead at once. When it is back, it takes that back.
-        """
-        until, told = time.monotonic() + crash.GRACE, False
-        while self.careful.killer_error(part) is not None and self.careful.may_live:
-            left = until - time.monotonic()
-            if left <= 0:
-                break
-            if not told:
-                text = (
-                    "batch %d of queue %s, consumer %s: waits up to %.0f s before event %d is "
-                    "given up: a worker that counts as dead may have lost its connection only"
-                )
-                logger.info(text, info.id, info.queue, info.consumer, left, part[0].id)
-                told = True
-            await self.stop.wait(min(left, crash.POLL_INTERVAL))
-            if self.stop.is_set:
-                return False
-            _, found = await self.open_next()
-            if found is None or found.id != info.id:
-                raise BatchLost(batch_id=info.id)
-        return True
-
-    async def check_session(self) -> None:
-        """Send an empty query if the session may have ended. Raises psycopg's error if it has."""
-        if self.held.must_check:
-            self.held.must_check = False  # before the query: the thread may set it again meanwhile
-            await self.session.ping()
-
     async def wait(self) -> None:
         """Wait for the notification of a tick, at most for POLL_INTERVAL."""
         self.event, self._waited = None, True
-        longest = min(waiting.POLL_INTERVAL, self.parking.seconds)
-        self._expects_batch = await self.session.wait(longest, self.stop)
+        self._expects_batch = await self.session.wait(waiting.POLL_INTERVAL, self.stop)
         if self.missing_ticker.check_due and not self.stop.is_set:
             await self._check_ticker()
-        self.progress()
+        self.state.progress()
 
     async def _check_ticker(self) -> None:
         """Warn if no ticker seems to run."""
@@ -225,7 +191,7 @@ class AsyncLoop:
         self._batch = batch.info
         try:
             what = f"the handler of batch {batch.info.id}"
-            with watching(self.watch, what), self.pace, measuring_batch(self.counts, batch):
+            with self.watching(what), measuring_batch(self.counts, batch):
                 check_result(await self.consumer.process_batch(batch, *more))
             if batch.unread and not self.stop.is_set:
                 raise RuntimeError(UNREAD)  # it is the handler's error like any other
@@ -250,7 +216,7 @@ class AsyncLoop:
                 "moved the consumer, or a failover lost writes. Going on with the next batch"
             )
             logger.warning(text, batch.id, batch.queue, batch.consumer)
-            await self.lock.check(self.session)
+            await self.state.lock.check(self.session)
         return gone
 
     async def event_not_in_batch(self, batch: Batch | None, error: PgqError) -> None:
@@ -265,26 +231,26 @@ class AsyncLoop:
         given_up = self.by_event and self.policy.gives_up(error)
         return self.consumer.on_error == "stop" and wanted_delay(error) is None and not given_up
 
-    async def batch_finished(self, *, whole: bool = True) -> None:
-        """Count the batch that was opened last: it, or a part of it, was finished."""
-        if self.careful.active:
-            await self.careful.part_finished(self.session, whole=whole)
-        counts, batch = self.counts, self.current
+    def finished(self, batch: AsyncOpenBatch, *, whole: bool) -> None:
+        """Count the batch, or a part of it, that was finished."""
+        counts = self.counts
         self._counted += batch.size
         if whole:
-            if self.filtered and not batch.info.parked:
+            self.attempts.finished(batch.info)
+            if self.consumer.filter is not None:
                 self.limits.count(batch.info, self._counted)
             self._counted = 0
-        self.pace.end(batch.size)
+        else:
+            self.attempts.part_finished()
         if batch.trace is not None:
             batch.trace.finished(batch.size)
         counts.batches += whole
-        counts.events += batch.size - batch.failures.waiting_behind
+        counts.events += batch.size
         counts.retries += batch.failures.retried
         counts.dead += batch.failures.given_up
         self._failed_batches, self.event, self.session.ready = 0, None, True
         self.missing_ticker.batch_came()
-        self.progress()
+        self.state.progress()
 
     async def back_off(self, batch: Batch, error: BaseException) -> None:
         """Log that a whole batch failed, and wait before it is delivered again."""
@@ -297,11 +263,24 @@ class AsyncLoop:
         logger.error(text, batch.id, batch.queue, batch.consumer, delay, exc_info=error)
         await self.stop.wait(delay)
 
+    async def release(self) -> None:
+        """Take the attempt of the open batch back: the run ends in order.
+
+        Where that fails, the attempt counts: smaller parts follow, and no harm.
+        """
+        held, self.attempts.held = self.attempts.held, None
+        if held is None or self.attempts.count is None or self.session.lost:
+            return
+        try:
+            await self.send(consume.release_batch(held))
+        except (psycopg.Error, PgqError) as error:
+            logger.debug("batch %d was not released: %s", held, error)
+
 
 def event_handler(loop: AsyncLoop) -> Callable[..., Any]:
     """Return process_event itself, or a function around it."""
-    consumer, counts = loop.consumer, loop.counts
-    handler = consumer.process_event if loop.watch is None else _watched(consumer, loop.watch)
+    consumer, counts, watch = loop.consumer, loop.counts, loop.state.watch
+    handler = consumer.process_event if watch is None else _watched(consumer, watch)
     handler = handler if counts.times is None else _timed(handler, counts.times)
     return handler if counts.tracing is None else _traced(handler, loop)
 
@@ -329,7 +308,7 @@ def _timed(handler: Callable[..., Any], times: HandlerTimes) -> Callable[..., An
 
 def _traced(handler: Callable[..., Any], loop: AsyncLoop) -> Callable[..., Any]:
     async def traced(event: Event, *more: Any) -> None:
-        with tracing_event(loop.current, event):  # no handler runs beside the next batch
+        with tracing_event(loop.current, event):
             check_result(await handler(event, *more))
 
     return traced

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 from psycopg.errors import InvalidParameterValue, UndefinedObject
 
-from pgqpy import calls
-from pgqpy.calls import Call, admin, filters, lanes
+from pgqpy.calls import Call, admin, filters
 from pgqpy.client import Client, open_session
 from pgqpy.client.listening import channel
 from pgqpy.client.opening import ISOLATION, PINNED, reset_statements
@@ -19,7 +18,7 @@ from pgqpy.consumers.connections import end_connection
 from pgqpy.consumers.session_watch import OwnCalls
 from pgqpy.consumers.settings import filter_of
 from pgqpy.consumers.waiting import take_notifications
-from pgqpy.errors import ConsumerRunning, QueueNotFound, SchemaRefused, WrongMode
+from pgqpy.errors import QueueNotFound, SchemaRefused
 from pgqpy.manifest import shipped_version
 from pgqpy.texts import printable
 
@@ -157,63 +156,17 @@ class Session:
         if not found[0][0]:
             self.client.register_consumer(queue, consumer)
 
-    def require_functions(self, consumer: BaseConsumer) -> None:
-        """Refuse settings for which the extension pgq has no functions."""
-        if consumer.on_error == "park":
-            self.runner.require_pgqpy("take_parked")
-
-    def prepare_worker(self, consumer: BaseConsumer, *, begins: bool) -> None:
-        """Register the filter of a worker, and the lanes of a consumer that has some."""
-        self.runner.require_pgqpy("take_part" if consumer.lanes is None else "take_lane")
-        self._offer_filter(consumer, begins=begins)  # new lanes take it over
-        if consumer.lanes is not None:
-            self._register_lanes(consumer, consumer.lanes)
-
-    def _register_lanes(self, consumer: BaseConsumer, wanted: int) -> None:
-        """Divide the consumer into lanes, unless it has some: set_lanes changes them.
-
-        WrongMode if it runs without lanes, or if its lanes have another key.
-        """
-        place, key = (consumer.queue, consumer.name), str(consumer.key)
-        found = self.runner.run(lanes.register_lanes(*place, wanted, key))
-        if found.key != key:
-            message = (
-                f"consumer {consumer.name!r} of queue {consumer.queue!r} has lanes by {found.key}, "
-                f"and {type(consumer).__name__}.key is {key}: change one of them "
-                "(`pgqpy consumer set`)"
-            )
-            raise WrongMode(message, queue=consumer.queue, consumer=consumer.name)
-        if found.lanes != wanted:
-            text = "consumer %s of queue %s has %d lanes, not %d: `pgqpy consumer set` changes it"
-            logger.warning(text, consumer.name, consumer.queue, found.lanes, wanted)
-
-    def _offer_filter(self, consumer: BaseConsumer, *, begins: bool) -> None:
-        """Register which events a worker takes, unless another one is at work with other events.
-
-        For the time before its lock: of two workers that start at the same time, each would find
-        the lock of the other, and the old filter.
-        """
-        with suppress(ConsumerRunning):
-            self.set_filter(consumer, begins=begins)
-
-    def set_filter(self, consumer: BaseConsumer, *, begins: bool) -> None:
+    def set_filter(self, consumer: BaseConsumer) -> None:
         """Register which events the consumer takes, unless its class leaves that open.
 
-        A worker does so only when its run `begins`, and one with a lease only before the first run
-        of all: other workers may be idle that nobody sees. Else take_part compares the filter.
         ConsumerRunning if another process is at work with another filter.
         """
-        if consumer.filter is None or (consumer.has_workers and not begins):
+        if consumer.filter is None:
             return
         self.runner.require_pgqpy("set_consumer_filter")
-        if consumer.lease is not None:
-            registered = self.client.call(
-                calls.admin.get_worker_info(consumer.queue, consumer.name)
-            )
-            if any(each.mode is not None for each in registered):
-                return
-        place, wanted = (consumer.queue, consumer.name), filter_of(consumer)
-        if self.runner.run(filters.set_consumer_filter(*place, *wanted)):
+        wanted = filter_of(consumer)
+        call = filters.set_consumer_filter(consumer.queue, consumer.name, *wanted)
+        if self.runner.run(call):
             words = filters.describe_filter(*wanted)
             text = "consumer %s of queue %s takes other events than before: %s"
             logger.info(text, consumer.name, consumer.queue, printable(words))
@@ -234,16 +187,21 @@ class Session:
         name = sql.Identifier(channel(queue))
         self.connection.execute(sql.SQL("listen {}").format(name))
 
-    def ping(self) -> None:
-        """Send an empty query and read notifications. Raises psycopg's error if that fails."""
-        with self.calls.running():
-            self.connection.execute("")
+    def check_session(self) -> None:
+        """Send an empty query if the session may have ended. Raises psycopg's error if it has."""
+        if self.calls.must_check:
+            self.calls.must_check = False  # before the query: the thread may set it again meanwhile
+            with self.calls.running():
+                self.connection.execute("")
 
-    def wait(self, seconds: float, stop: Wakeup) -> bool:
-        """Wait for a notification, for `stop`, or at most some seconds; say whether one came."""
+    def wait(self, seconds: float, stop: Wakeup, *others: int) -> bool:
+        """Wait for a notification, for `stop` or another file, or at most some seconds.
+
+        Return whether a notification came.
+        """
         if self._take_notifications():
             return True
-        stop.wait(seconds, self.connection.fileno())
+        stop.wait(seconds, self.connection.fileno(), *others)
         return self._take_notifications()
 
     def _note(self, _notification: object) -> None:

@@ -8,8 +8,7 @@ A batch of a million events in one transaction would be repeated from its beginn
 and would hold back vacuum while it lasts. So the batch is opened in a transaction of its own. Then
 each part is handled in a transaction that finishes the part. A part was read before its transaction
 began. So the transaction finishes it only if the position is still the one that it was read at:
-else another session has handled some of its events. So does a worker that lost its batch: finishing
-is refused, and the transaction is rolled back (G5).
+else another session has handled some of its events, and the transaction is rolled back (G5).
 """
 
 from __future__ import annotations
@@ -25,22 +24,19 @@ from psycopg.errors import (
     ReadOnlySqlTransaction,
 )
 
-from pgqpy.calls import Call, consume
-from pgqpy.consumers import waiting
+from pgqpy.calls import consume, transaction
 from pgqpy.consumers._sync.batch import PartReader
 from pgqpy.consumers._sync.handler_connection import check_open, ended
 from pgqpy.consumers._sync.loop import Loop
-from pgqpy.consumers._sync.plain import OPEN_SETTINGS, PlainLoop
+from pgqpy.consumers._sync.plain import OPEN_SETTINGS
 from pgqpy.consumers.connections import (
     is_collision,
     is_loss,
     is_transaction_ended,
     transaction_ended,
 )
-from pgqpy.consumers.handler_watch import watching
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
 from pgqpy.consumers.own_task import raise_if_cancelled
-from pgqpy.consumers.parts import list_size
 from pgqpy.consumers.retry import backoff
 from pgqpy.errors import BatchLost, NotFound
 from pgqpy.texts import describe
@@ -48,9 +44,10 @@ from pgqpy.texts import describe
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pgqpy.calls import Call
     from pgqpy.consumers._sync.batch import OpenBatch
+    from pgqpy.consumers._sync.loop import RunState
     from pgqpy.consumers._sync.session import Session
-    from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.records import Batch, Event
 
 
@@ -59,84 +56,6 @@ logger = logging.getLogger("pgqpy.consumers")
 COLLISION_BASE = 0.01  # seconds
 COLLISION_MAX = 5.0  # seconds
 MANY_COLLISIONS = 5  # in a row; more are a warning
-
-
-def _flag(rows: list[tuple[Any, ...]]) -> bool:
-    return rows[0][0] in ("1", "on")
-
-
-def _nothing(_rows: list[tuple[Any, ...]]) -> None:
-    return None
-
-
-# The values of SETTINGS. Before PostgreSQL 17 there is no transaction_timeout, and set_config
-# would refuse the name.
-NO_TIMEOUTS = """
-    pg_catalog.set_config('lock_timeout', {}, true),
-    pg_catalog.set_config('statement_timeout', '0', true),
-    pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true),
-    case when pg_catalog.current_setting('transaction_timeout', true) is not null
-         then pg_catalog.set_config('transaction_timeout', '0', true) end"""
-IS_SAME = f"""
-    select pg_catalog.current_setting('pgqpy.transaction', true),
-           pg_catalog.set_config('role', %s, true),
-           pg_catalog.set_config('default_transaction_isolation', 'read committed', %s),
-           {NO_TIMEOUTS.format("%s")}"""
-
-# The session's own lock_timeout is for our statements.
-NO_LOCK_TIMEOUT = Call(
-    "set_config", "select pg_catalog.set_config('lock_timeout', '0', true)", (), _nothing
-)
-
-# Outside a transaction: whether a new one would be read only, as on a standby.
-READ_ONLY = Call(
-    "current_setting", "select pg_catalog.current_setting('transaction_read_only')", (), _flag
-)
-
-
-def mark_transaction_call(role: str) -> Call[None]:
-    """Set the consumer's role, and the mark that `same_transaction_call` looks for.
-
-    The mark is a setting that ends with the transaction.
-    """
-    query = """
-        select pg_catalog.set_config('pgqpy.transaction', '1', true),
-               pg_catalog.set_config('role', %s, true)"""
-    return Call("set_config", query, (role,), _nothing)
-
-
-def same_transaction_call(role: str, lock_timeout: str, *, pooled: bool) -> Call[bool]:
-    """Ask whether this is the marked transaction; reset role, isolation of the next, and timeouts.
-
-    Calls of our own follow, with this limit for a wait for a lock.
-
-    A handler may have ended the transaction, even begun another one. It may have set a role for
-    its tenant, or a timeout that suits its own statements. A session that a pooler shares keeps
-    none of our settings.
-    """
-    return Call("current_setting", IS_SAME, (role, pooled, lock_timeout), _flag)
-
-
-# A deferred constraint fails at COMMIT, when the event that broke it is unknown. So constraints
-# are checked after each event; the rollback to the inner savepoint makes them deferred again.
-# "set transaction read write" is refused in a savepoint if the handler made it read only.
-# Nothing is prepared: the server skips statements behind one that fails, and psycopg would take
-# them for prepared.
-CHECK_AND_RELEASE = tuple(
-    Call("savepoint", statement, (), _nothing, prepare=False)
-    for statement in (
-        "select" + NO_TIMEOUTS.format("'0'"),
-        "set transaction read write",
-        "savepoint pgqpy_check",
-        "set constraints all immediate",
-        "rollback to savepoint pgqpy_check",
-        "release savepoint pgqpy_event",
-    )
-)
-UNDO = tuple(
-    Call("savepoint", statement, (), _nothing, prepare=False)
-    for statement in ("rollback to savepoint pgqpy_event", "release savepoint pgqpy_event")
-)
 
 
 def call_handler(
@@ -152,7 +71,7 @@ def call_handler(
         with connection.lent() as lent:
             check_result(handler(event, lent))
         check_open(connection)
-        session.runner.run_all(*CHECK_AND_RELEASE)
+        session.runner.run_all(*transaction.CHECK_AND_RELEASE)
     except HANDLER_ERRORS as error:
         raise_if_cancelled(error)
         collided = connection.collided(error)
@@ -165,37 +84,43 @@ def call_handler(
 
 def _undo(session: Session) -> None:
     try:
-        session.runner.run_all(*UNDO)
+        session.runner.run_all(*transaction.UNDO)
         session.runner.forget_prepared()  # the handler may have had a pipeline of its own
     except (InvalidSavepointSpecification, NoActiveSqlTransaction) as error:
         raise HandlerFailed(transaction_ended()) from error
 
 
 class TransactionalLoop(Loop):
-    """One transaction a batch: next_batch, the handlers, finish_batch, COMMIT.
+    """One transaction a part: the handlers, finish_part or finish_batch, COMMIT.
 
-    So with the extension pgq. With our schema see TransactionalParts.
+    With the extension pgq, which has no parts, it is one a batch.
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.info: Batch | None = None  # of the open transaction
-        # Whether batches of parked events have savepoints, and ordinary ones. They take turns: the
-        # end of one says nothing about the other, which failed.
-        self._use_savepoints = {True: False, False: False}
+    def __init__(self, state: RunState, session: Session) -> None:
+        super().__init__(state, session)
+        self.open_settings = OPEN_SETTINGS if self.by_event else ()
+        self.info: Batch | None = None  # of the part at hand
+        self._reader: PartReader | None = None
+        self._events: list[Event] | None = None  # of the part; None: the whole batch
+        self._finished = False  # the part that was read last
+        self._use_savepoints = False
         self._collisions = 0  # in a row
 
     def run(self) -> None:
-        """Work until `stop`; the open batch is then rolled back unless all of it was handled."""
-        while not self.stop.is_set:
-            if not self.process_next():
-                self.wait()
+        """Work until `stop`; the part at hand is then rolled back unless all of it was handled."""
+        try:
+            while not self.stop.is_set:
+                if not self.process_next():
+                    self.wait()
+        finally:
+            self._close_reader()
 
     def process_next(self) -> bool:
-        """Process the next batch; False if there is none."""
+        """Process the next part; False if there is none."""
         self.info = self.event = None
         try:
-            handled = self._process_in_transaction()
+            info = self._read_part()
+            handled = info is not None and self._process_in_transaction(info)
         except BatchLost as error:
             if self.info is None or not self.is_batch_lost(self.info, error):
                 raise
@@ -205,70 +130,77 @@ class TransactionalLoop(Loop):
         except (HandlerFailed, psycopg.Error) as error:
             self._after_rollback(error)
         else:
-            if handled and self.info is not None:
-                self._use_savepoints[self.info.parked] = False
-                self._collisions = 0
-                self.losses.clear()
-                self.batch_finished()
+            if handled:
+                self._finished, self._use_savepoints, self._collisions = True, False, 0
+                self.state.losses.clear()
+                self.position = None if self.position is None else self.position + 1
+                self.finished(self.current, whole=self._at_end)
         return self.info is not None
 
-    def _process_in_transaction(self) -> bool:
-        """Process the next batch, if there is one; False if `stop` came before its end."""
-        if not self.before_transaction():
-            return False
+    def _read_part(self) -> Batch | None:
+        """Read the next part, of the open batch or of the next one; None if there is none."""
+        reader = self._reader
+        if reader is not None and (
+            reader.last or not self._finished or reader.size != self.attempts.size
+        ):
+            self._close_reader()
+        self._finished, self._events = False, None
+        if self._reader is None:
+            _, self.info = self.open_next()
+            if self.info is None or self.session.extension:
+                return self.info
+            self._reader = PartReader(self.session, self.info, int(self.attempts.size))
+        self.info = self._reader.info
+        self._events = self._reader.next()
+        return self.info
+
+    def _process_in_transaction(self, info: Batch) -> bool:
+        """Process the part that was read; False if `stop` came before its end."""
         with ExitStack() as own:
-            with self.session.connection.transaction() as transaction:
-                handled = self._process()
-                transaction.force_rollback = not handled
+            with self.session.connection.transaction() as block:
+                handled = self._process(info)
+                block.force_rollback = not handled
                 own.enter_context(self.session.calls.running())  # COMMIT may wait for a standby
-                if self.info is not None:  # or for a lock, in a deferred trigger of handlers' rows
-                    what = f"the COMMIT of batch {self.info.id}"
-                    own.enter_context(watching(self.watch, what))
+                # Or for a lock, in a deferred trigger of handlers' rows.
+                own.enter_context(self.watching(f"the COMMIT of batch {info.id}"))
         return handled
 
-    def before_transaction(self) -> bool:
-        """Do what comes before the transaction of a batch or part; False if there is none."""
-        return True
-
-    def open(self) -> OpenBatch | None:
-        """Open the next batch in the transaction; None if there is none."""
-        mark = mark_transaction_call(self.session.role)
-        _, self.info = self.open_next(mark, after=NO_LOCK_TIMEOUT)
-        return None if self.info is None else self.make_batch(self.info)
-
-    def make_batch(self, info: Batch, part: list[Event] | None = None) -> OpenBatch:
-        """As in the base class. The batch also calls `confirm` between two events, if in doubt."""
-        batch = super().make_batch(info, part)
-        if not self.by_event:
-            batch.held, batch.confirm = self.held, self.confirm
-        return batch
-
-    def confirm(self, _batch: Batch) -> None:
-        """Check the session, unless a statement or COPY of the handler has it."""
-        if not self.session.connection.lock.locked():
-            self.check_session()
-
-    def finish_calls(self, batch: OpenBatch) -> list[Call[bool]]:
-        """Return the calls that finish the batch."""
-        return [consume.finish_batch(batch.info)]
-
-    def _process(self) -> bool:
-        """Handle and finish the next batch, if there is one; False if `stop` came before."""
-        batch = self.open()
-        if batch is None:
-            return True
-        if not self.handle(batch):
+    def _process(self, info: Batch) -> bool:
+        """Handle and finish the part; False if `stop` came before."""
+        self.send(transaction.mark_call(self.session.role), transaction.NO_LOCK_TIMEOUT)
+        batch, events = self.make_batch(info, self._events), self._events
+        if not (events and self.give_up(batch, events)) and not self._handle(batch):
             return False
         raise_if_cancelled()
         check_open(self.session.connection)
-        finish = self.finish_calls(batch)
+        finish = self._finish_calls(batch)
         results = self._send_own(*batch.failures.take(), *finish)
         if not all(results[-len(finish) :]):
             raise BatchLost(batch_id=batch.info.id)
         return True
 
-    def handle(self, batch: OpenBatch) -> bool:
-        """Call the handler for a batch; False if `stop` came before its end."""
+    def _finish_calls(self, batch: OpenBatch) -> list[Call[bool]]:
+        """Return the calls that finish the part, and the batch after its last part."""
+        whole = [consume.finish_batch(batch.info)]
+        if not self._events:
+            return whole  # the batch has no event, or no parts
+        attempts = self.attempts.after_part()
+        last_id, place = self._events[-1].id, self.position
+        part = consume.finish_part(batch.info, last_id, position=place, attempts=attempts)
+        return [part, *whole] if self._at_end else [part]
+
+    @property
+    def _at_end(self) -> bool:
+        """Whether the part at hand is the last one of its batch."""
+        return self._reader is None or self._reader.last
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _handle(self, batch: OpenBatch) -> bool:
+        """Call the handler for a part; False if `stop` came before its end."""
         if self.by_event:
             return self._process_events(batch)
         with self.session.connection.lent() as lent:
@@ -276,26 +208,20 @@ class TransactionalLoop(Loop):
 
     def _process_events(self, batch: OpenBatch) -> bool:
         # Savepoints also find the event that loses the connection.
-        savepoints = self._use_savepoints[batch.info.parked] or self.losses.begun
+        savepoints = self._use_savepoints or self.state.losses.begun
         handle = self._with_savepoint if savepoints else self._without_savepoint
         with closing(batch.fetch()) as lists:
             for events in lists:
-                self.parking.look_up(batch.info, events, batch.failures.parked_keys)
-                with self.pace:
-                    for event in events:
-                        if self.held.must_check:
-                            self.check_session()
-                        if self.stop.is_set:
-                            return False
-                        if self.parking.parked and self.parking.waits(event):
-                            batch.failures.wait_behind(event)
-                            continue
-                        self.event = event
-                        handle(batch, event)
-                if batch.failures.full:
+                for event in events:
+                    if self.session.calls.must_check:
+                        self.session.check_session()
+                    if self.stop.is_set:
+                        return False
+                    self.event = event
+                    handle(batch, event)
+                if batch.failures.full or self._events is None:
+                    # Before the next events of a batch without parts are read.
                     self._send_own(*batch.failures.take())
-                elif self.careful.part_size is None and len(events) >= list_size(self.consumer):
-                    self._send_own()  # before the next events are read
         return True
 
     def _send_own(self, *wanted: Call[Any]) -> list[Any]:
@@ -306,8 +232,8 @@ class TransactionalLoop(Loop):
         `stop`.
         """
         session = self.session
-        same = same_transaction_call(session.role, session.lock_timeout, pooled=session.pooled)
-        is_same, *results, _ = self.send(same, *wanted, NO_LOCK_TIMEOUT)
+        same = transaction.is_same_call(session.role, session.lock_timeout, pooled=session.pooled)
+        is_same, *results, _ = self.send(same, *wanted, transaction.NO_LOCK_TIMEOUT)
         if not is_same:
             raise transaction_ended()
         return results
@@ -325,7 +251,7 @@ class TransactionalLoop(Loop):
             raise HandlerFailed(error, collided=connection.collided(error)) from error
 
     def _with_savepoint(self, batch: OpenBatch, event: Event) -> None:
-        error = self.losses.failure_of(event.id)
+        error = self.state.losses.failure_of(event.id)
         if error is None:
             error = call_handler(self.session, self.process_event, event)
         if error is None:
@@ -344,7 +270,7 @@ class TransactionalLoop(Loop):
             cause, collided = error, is_collision(error)
         if self.session.lost:
             if self.event is not None:
-                self.losses.lost_at(self.event.id)
+                self.state.losses.lost_at(self.event.id)
             reason = describe(cause)
             raise psycopg.OperationalError(f"connection lost in the middle of a batch: {reason}")
         if collided:
@@ -354,12 +280,8 @@ class TransactionalLoop(Loop):
             self._pause()
         elif self.info is None or is_transaction_ended(cause) or is_loss(error):
             raise error
-        elif (
-            self.by_event
-            and not self._use_savepoints[self.info.parked]
-            and not self.wants_stop(cause)
-        ):
-            self._use_savepoints[self.info.parked] = True
+        elif self.by_event and not self._use_savepoints and not self.wants_stop(cause):
+            self._use_savepoints = True
         elif self.wants_stop(cause) or self.by_event:
             raise error
         else:
@@ -375,7 +297,7 @@ class TransactionalLoop(Loop):
             return HandlerFailed(error)
         if self.info is None or not isinstance(error, ReadOnlySqlTransaction):
             return error
-        failover = self.session.runner.run(READ_ONLY)
+        failover = self.session.runner.run(transaction.READ_ONLY)
         return error if failover else HandlerFailed(error)
 
     def _pause(self) -> None:
@@ -383,108 +305,3 @@ class TransactionalLoop(Loop):
         delay = backoff(self._collisions, base=COLLISION_BASE, maximum=COLLISION_MAX)
         self._collisions += 1
         self.stop.wait(delay)
-
-
-class TransactionalParts(TransactionalLoop):
-    """One transaction a part: the handlers, finish_part or finish_batch, COMMIT."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.open_settings = OPEN_SETTINGS if self.by_event else ()
-        self._reader: PartReader | None = None
-        self._events_of_part: list[Event] = []
-        self._finished = False  # the part that was read last
-        self._position: int | None = None  # at which it was read
-        self._beat_at = 0.0  # when the part was finished: waiting.boottime()
-
-    def run(self) -> None:
-        """Work until `stop`; the part at hand is then rolled back unless all of it was handled."""
-        try:
-            super().run()
-        finally:
-            self._close_reader()
-
-    def before_transaction(self) -> bool:
-        """Read the next part, of the open batch or of the next one; False if there is none."""
-        if self._reader is not None and (
-            self._reader.last or not self._finished or self._reader.size != self.careful.part_size
-        ):
-            self._close_reader()
-        if self._reader is None:
-            wanted = self._position_call()
-            results, info = self.open_next(after=wanted)
-            if info is None:
-                return False
-            found = None if wanted is None else results[-1]
-            self._position = self._position_of(info, found)
-            size = self.careful.part_size or self.consumer.part_size
-            self._reader = PartReader(self.session, info, size)
-        self.info = self._reader.info
-        self._finished = False
-        self._events_of_part = self._reader.next()
-        return self.ends_confirmed(self.info, self._events_of_part)
-
-    def _position_call(self) -> Call[Any] | None:
-        """Return the query of the position, to send together with what opens the batch."""
-        consumer = self.consumer
-        if consumer.has_workers or not self._expects_batch:  # the batch may be a subconsumer's
-            return None
-        return consume.position(consumer.queue, consumer.name)
-
-    def _position_of(self, info: Batch, found: tuple[int, int | None] | None) -> int | None:
-        """Return the pos_no of the open batch; ask if `found` is none, or that of another batch."""
-        if found is None or found[1] != info.id:
-            call = consume.position(info.queue, info.consumer)
-            found = self.session.runner.run(call)
-        return None if found is None or found[1] != info.id else found[0]
-
-    def open(self) -> OpenBatch | None:
-        """Return the part that was read."""
-        if self.info is None:
-            return None
-        mark = mark_transaction_call(self.session.role)
-        self.send(mark, NO_LOCK_TIMEOUT)
-        return self.make_batch(self.info, self._events_of_part)
-
-    def handle(self, batch: OpenBatch) -> bool:
-        """Call the handler for a part, or make its one event dead."""
-        return self.give_up(batch, self._events_of_part) or super().handle(batch)
-
-    def finish_calls(self, batch: OpenBatch) -> list[Call[bool]]:
-        """Return the calls that finish the part, and the batch after its last part."""
-        whole = super().finish_calls(batch)
-        if not self._events_of_part:
-            return whole  # the batch has no event
-        up_to = self._events_of_part[-1].id
-        self._beat_at = waiting.boottime()
-        part = batch.finish_part(up_to, position=self._position)
-        return [part, *whole] if self._at_end else [part]
-
-    def batch_finished(self, *, whole: bool = True) -> None:
-        """Count the part. If that widens the parts, the position moves: read the rest anew."""
-        self._finished = True
-        self.held.part_finished(self._beat_at)
-        self._position = None if self._position is None else self._position + 1
-        widened = self.careful.widened
-        super().batch_finished(whole=whole and self._at_end)
-        if self.careful.widened > widened:
-            self._close_reader()
-
-    @property
-    def _at_end(self) -> bool:
-        """Whether the part at hand is the last one of its batch."""
-        return self._reader is not None and self._reader.last
-
-    def _close_reader(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
-
-
-def kind_of_loop(
-    consumer: BaseConsumer, session: Session
-) -> type[PlainLoop | TransactionalLoop]:
-    """Return the class of the loop for the consumer; the extension pgq has no parts."""
-    if not consumer.is_transactional:
-        return PlainLoop
-    return TransactionalLoop if session.extension else TransactionalParts

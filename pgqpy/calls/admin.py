@@ -12,10 +12,10 @@ from pgqpy.records import (
     ConsumerInfo,
     QueueInfo,
     QueueMetrics,
+    Registration,
     RetryCount,
     RotationTable,
     StalledInfo,
-    WorkerInfo,
 )
 
 if TYPE_CHECKING:
@@ -114,8 +114,7 @@ def get_consumer_counts(limit: int | None = 10_000) -> Call[list[ConsumerCounts]
     Each number is counted up to `limit`, so a million of them cost little; None: all.
     """
     sql = """
-        select queue_name, consumer_name, retry_events, dead_events, parked_events, parked_keys,
-               parked_for
+        select queue_name, consumer_name, retry_events, dead_events
           from pgq.get_consumer_counts(%s::integer)"""
     params: Row = (check.count("limit", limit),)
     return Call("get_consumer_counts", sql, params, records(ConsumerCounts), pgqpy_only=True)
@@ -137,22 +136,24 @@ def get_retry_counts(
     )
 
 
-_WORKER_INFO = """
-    select queue_name, consumer_name, mode, worker, alive, pid, holder, current_batch, last_tick,
-           next_tick, finished_to, messages, lease_left, last_seen, last_move, attempt, part_size,
-           tries, filter, lag
-      from pgq.get_worker_info(%s::text, %s::text)"""
+_REGISTRATIONS = """
+    select q.queue_name, c.co_name,
+           coalesce(r.sub_mode, 'plain'), r.sub_filter
+      from pgq.registration r
+      join pgq.queue q on q.queue_id operator(pg_catalog.=) r.sub_queue
+      join pgq.consumer c on c.co_id operator(pg_catalog.=) r.sub_consumer
+     where r.sub_parent is null
+       and q.queue_name operator(pg_catalog.=) coalesce(%s::text, q.queue_name)
+       and c.co_name operator(pg_catalog.=) coalesce(%s::text, c.co_name)
+     order by 1, 2"""
 
 
-def get_worker_info(
+def get_registrations(
     queue: str | None = None, consumer: str | None = None
-) -> Call[list[WorkerInfo]]:
-    """Return who works for each consumer, and on what: of one queue, of one name, or all.
-
-    First the consumer itself, whose `worker` is None, then the workers of a shared one.
-    """
+) -> Call[list[Registration]]:
+    """Return how consumers run: of one queue, of one name, or all, without subconsumers."""
     params: Row = (check.maybe_name("queue", queue), check.maybe_name("consumer", consumer))
-    return Call("get_worker_info", _WORKER_INFO, params, records(WorkerInfo), pgqpy_only=True)
+    return Call("registration", _REGISTRATIONS, params, records(Registration), pgqpy_only=True)
 
 
 def schema_version() -> Call[int]:
@@ -179,7 +180,7 @@ def set_stall_policy(
     """Decide what happens when a consumer is so far behind that rotation waits for it.
 
     "warn": the ticker's log, doctor and metrics name it. "detach": rotation stops waiting, and
-    calls for its events raise ConsumerDetached; its retried, dead and parked events stay.
+    calls for its events raise ConsumerDetached; its events in flight, retried and dead ones stay.
 
     Args:
         queue: the queue.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from pgqpy.calls import _check as check
 from pgqpy.calls._call import Call, Row, batch_call, consumer_call, record
 from pgqpy.errors import InvalidArgument
-from pgqpy.records import Batch, BatchInfo, Event, RunState, SeekResult
+from pgqpy.records import Attempt, Batch, BatchInfo, Event, SeekResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -169,76 +169,53 @@ def finish_batch(batch: Batch | int) -> Call[bool]:
 
 def finish_part(
     batch: Batch | int,
-    up_to: Event | int | None,
-    done: Iterable[int] = (),
+    up_to: Event | int,
     position: int | None = None,
+    attempts: int | None = None,
 ) -> Call[bool]:
     """Finish a part of a batch; False if it is not open, or not at this position any more."""
-    batch_id = check.batch_id(batch)
-    last = None if up_to is None else check.event_id(up_to)
-    ids = [check.event_id(each) for each in done] or None
-    params = (batch_id, last, ids, check.maybe_bigint("position", position))
-    sql = "select pgq.finish_part(%s::bigint, %s::bigint, %s::bigint[], %s::bigint)"
+    batch_id, last = check.batch_id(batch), check.event_id(up_to)
+    params = (batch_id, last, check.maybe_bigint("position", position), attempts)
+    sql = "select pgq.finish_part(%s::bigint, %s::bigint, %s::bigint, %s::integer)"
     error_data = {"batch_id": batch_id, "event_id": last}
     return Call("finish_part", sql, params, _is_one, error_data, pgqpy_only=True)
 
 
-def move_on(batch: Batch) -> Call[bool]:
-    """Move the position of an open batch on, and finish nothing; False if it is not open."""
-    sql = "select pgq.finish_part(%s::bigint, null, '{}'::bigint[])"
-    return batch_call("finish_part", sql, batch, decode=_is_one, pgqpy_only=True)
+_OPEN_BATCH = """
+    select batch_id, cur_tick_id, prev_tick_id, cur_tick_time, prev_tick_time,
+           cur_tick_event_seq, prev_tick_event_seq, attempts, "position"
+      from pgq.open_batch(%s::text, %s::text, null, %s::integer, %s::interval, %s::bigint)"""
 
 
-def check_position(batch: Batch, position: int) -> Call[None]:
-    """Raise BatchLost unless the batch is open at this position."""
-    sql = "select pgq.check_position(%s::bigint, %s::bigint)"
-    return batch_call(
-        "check_position", sql, batch, position, decode=lambda _rows: None, pgqpy_only=True
+def open_batch(
+    queue: str,
+    consumer: str,
+    min_count: int | None,
+    min_interval: Interval | None,
+    held: int | None,
+) -> Call[Attempt | None]:
+    """Open the next batch, or the open one again, and count the attempt, unless it is `held`."""
+
+    def decode(rows: list[Row]) -> Attempt | None:
+        batch_id, *ticks, attempts, pos_no = rows[0]
+        if batch_id is None:
+            return None
+        return Attempt(Batch(batch_id, queue, consumer, *ticks), attempts, pos_no)
+
+    params = (
+        check.count("min_count", min_count),
+        check.interval("min_interval", min_interval),
+        held,
+    )
+    return consumer_call(
+        "open_batch", _OPEN_BATCH, queue, consumer, *params, decode=decode, pgqpy_only=True
     )
 
 
-def position(queue: str, consumer: str) -> Call[tuple[int, int | None] | None]:
-    """Return the pos_no of a consumer's position and the batch that is open there, or None."""
-    return Call("current_position", _POSITION, (queue, consumer), _first_row)
-
-
-# Operators are qualified: the session of transactional handlers has the role's own search_path.
-_POSITION = """
-    select p.pos_no, p.pos_batch
-      from pgq.current_position p
-      join pgq.queue q on q.queue_id operator(pg_catalog.=) p.sub_queue
-      join pgq.consumer c on c.co_id operator(pg_catalog.=) p.sub_consumer
-     where q.queue_name operator(pg_catalog.=) %s::text
-       and c.co_name operator(pg_catalog.=) %s::text"""
-
-
-def begin_run(queue: str, consumer: str, holder: str) -> Call[RunState]:
-    """Tell that a run of a consumer has begun; return how carefully it is to handle events."""
-    sql = """
-        select part_size, tries, died
-          from pgq.begin_run(%s::text, %s::text, %s::text)"""
-
-    def decode(rows: list[Row]) -> RunState:
-        return RunState(*rows[0])
-
-    return consumer_call("begin_run", sql, queue, consumer, holder, decode=decode, pgqpy_only=True)
-
-
-def widen_run(queue: str, consumer: str, holder: str) -> Call[int | None]:
-    """Make the parts of a careful run larger; return their size, None for whole batches."""
-    sql = "select pgq.widen_run(%s::text, %s::text, %s::text)"
-    return consumer_call("widen_run", sql, queue, consumer, holder, pgqpy_only=True)
-
-
-def end_run(queue: str, consumer: str, holder: str) -> Call[bool]:
-    """Tell that a run has ended in order; False if another one has begun."""
-    sql = "select pgq.end_run(%s::text, %s::text, %s::text)"
-    decode = _is_one
-    return consumer_call("end_run", sql, queue, consumer, holder, decode=decode, pgqpy_only=True)
-
-
-def _first_row(rows: list[Row]) -> tuple[int, int | None] | None:
-    return (rows[0][0], rows[0][1]) if rows else None
+def release_batch(batch: Batch | int) -> Call[bool]:
+    """Take the attempt of an open batch back; False if it is not open."""
+    sql = "select pgq.release_batch(%s::bigint)"
+    return batch_call("release_batch", sql, batch, decode=_is_one, pgqpy_only=True)
 
 
 def _is_one(rows: list[Row]) -> bool:

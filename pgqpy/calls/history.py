@@ -32,7 +32,7 @@ def get_history(
     ConsumerNotFound.
     """
     sql = """
-        select hist_time, ev_per_sec, lag, pending_events, retry_events, dead_events, parked_events
+        select hist_time, ev_per_sec, lag, pending_events, retry_events, dead_events
           from pgq.get_history(%s::text, %s::timestamptz, %s::text)"""
     start = None if since is None else check.timestamp("since", since)
     name, decode = check.maybe_name("consumer", consumer), records(HistoryPoint)

@@ -26,8 +26,10 @@ STATEMENT_TIMEOUT = 2000  # milliseconds
 
 REGISTRATION = (  # of consumer set
     "mode",
-    "lanes",
     "key",
+    "per_key",
+    "limit_in_flight",
+    "rate",
     "type",
     "extra1",
     "extra2",

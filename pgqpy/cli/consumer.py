@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from psycopg.errors import LockNotAvailable
@@ -29,9 +29,11 @@ from pgqpy.texts import duration
 from pgqpy.tick_ranges import measure
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from pgqpy import Client
+    from pgqpy.calls.inflight import Key
     from pgqpy.cli.options import Moment
     from pgqpy.records import ConsumerInfo
     from pgqpy.tick_ranges import Distance
@@ -42,26 +44,29 @@ if TYPE_CHECKING:
 
 
 STALE = timedelta(seconds=10)  # since the last tick: new events wait no longer while a ticker runs
+FILTERS = ("type", "extra1", "extra2", "extra3", "extra4")
+SHARING = ("mode", "key", "per_key", "limit_in_flight", "rate")
 LEVELS = ("debug", "info", "warning", "error")
 LIST = {
     "queue": "queue_name",
     "consumer": "consumer_name",
+    "mode": "mode",
     "takes": "filter",
     "lag": "lag",
     "last seen": "last_seen",
     "last tick": "last_tick",
     "batch": "current_batch",
     "pending events": "pending_events",
+    "in flight": "in_flight",
     "retry": "retry_events",
     "dead": "dead_events",
-    "parked": "parked_events",
     "runs": "runs",
 }
 LEFT = {
     "pending_events": "pending event(s)",
+    "in_flight": "event(s) in flight",
     "retry_events": "event(s) in the retry queue",
     "dead_events": "dead event(s)",
-    "parked_events": "parked event(s)",
 }
 
 
@@ -88,24 +93,47 @@ def consumer() -> None:
     shell_complete=complete.extras,
     help="Take only events with this value, such as extra1=eu; may be repeated.",
 )
+@click.option("--shared", is_flag=True, help="Any number of processes may run it, not one.")
+@click.option(
+    "--key",
+    type=click.Choice(FILTERS),
+    help="With --shared: events that are alike here come one after the other.",
+)
+@click.option(
+    "--per-key",
+    type=click.IntRange(min=1),
+    default=1,
+    help="With --key: so many of them at a time; above 1 in no order.",
+)
 @connected
 def register(
-    target: Target, queue: str, name: str, *, types: tuple[str, ...], extras: tuple[str, ...]
+    target: Target,
+    queue: str,
+    name: str,
+    *,
+    types: tuple[str, ...],
+    extras: tuple[str, ...],
+    shared: bool,
+    key: Key | None,
+    per_key: int,
 ) -> None:
     """Register a consumer on a queue. It receives the events inserted from now on.
 
     With --type or --extra it takes only these. A consumer that is registered already keeps its
-    position: pgqpy consumer seek moves it.
+    position: pgqpy consumer seek moves it. pgqpy consumer set makes it shared.
 
-    Example: pgqpy consumer register orders billing --type 'order.*' --extra extra1=eu
+    Example: pgqpy consumer register orders billing --type 'order.*' --shared --key extra1
     """
+    if (key is not None and not shared) or (per_key > 1 and key is None):
+        raise click.UsageError("--per-key needs --key, and --key needs --shared")
     values: dict[str, list[str]] = {"type": [*types]} if types else {}
-    for key, value in split_settings(extras, "--extra extra1=eu"):
-        if key not in FILTERS[1:]:
-            raise click.UsageError(f"--extra {key}=…: there are {', '.join(FILTERS[1:])}")
-        values.setdefault(key, []).append(value)
+    for extra, value in split_settings(extras, "--extra extra1=eu"):
+        if extra not in FILTERS[1:]:
+            raise click.UsageError(f"--extra {extra}=…: there are {', '.join(FILTERS[1:])}")
+        values.setdefault(extra, []).append(value)
     with target.client() as client, client.transaction():
-        new = client.register_consumer(queue, name)
+        call = calls.inflight.register_shared_consumer(queue, name, key, per_key=per_key)
+        new = client.call(call) if shared else client.register_consumer(queue, name)
         filtered = f": {set_filter(client, queue, name, values)}" if values else ""
     say(f"registered {name} on {queue}{'' if new else ' already'}{filtered}")
 
@@ -116,7 +144,7 @@ def register(
 @click.option("--force", is_flag=True, help="Do not ask, even if events are lost.")
 @connected
 def unregister(target: Target, queue: str, name: str, *, force: bool) -> None:
-    """Unregister a consumer: delete its position, its retry, dead and parked events.
+    """Unregister a consumer: delete its position, and its events in flight, in retry and dead.
 
     If events are left or the consumer runs, a terminal asks; elsewhere --force is required.
 
@@ -136,14 +164,8 @@ def _ask_to_unregister(client: Client, info: ConsumerInfo) -> None:
     has += _new_events(client, info.queue_name)
     if info.current_batch is not None:
         has.append("an open batch")
-    open_batches = sum(worker["batch"] is not None for worker in row["workers"])
-    if open_batches:
-        whose = "lanes" if row["mode"] == "lanes" else "workers"
-        has.append(f"{open_batches} open batch(es) of {whose}")
-    if row["leases"]:
-        has.append(f"{len(row['leases'])} lease(s) of receivers")
     if running := consumer_details.running(row):
-        has.append(f"a session that runs it ({running})")
+        has.append(f"what runs it ({running})")
     if not has:
         return
     loss = f"consumer {info.consumer_name} of queue {info.queue_name} has {', '.join(has)}"
@@ -168,11 +190,11 @@ def _new_events(client: Client, queue: str) -> list[str]:
 def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
     """List the consumers of one queue, or of all queues.
 
-    retry and dead count events in the retry queue and dead events. runs shows the session of a
-    running Consumer, or how many workers run; it is no for a program that calls the SQL functions
-    directly: see last seen. takes is the filter of a consumer that takes only some events. lag is
-    the age of the last finished tick, 0 while no event is pending. A consumer with lanes is where
-    its slowest lane is.
+    in flight counts the events in flight of a shared consumer; retry and dead count events in the
+    retry queue and dead events. runs shows the session of a running Consumer, or how many
+    processes run a shared one; it is no for a program that calls the SQL functions directly: see
+    last seen. takes is the filter of a consumer that takes only some events. lag is the age of the
+    last finished tick, 0 while no event is pending.
 
     Example: pgqpy consumer list orders
     """
@@ -189,17 +211,11 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
 @json_option
 @connected
 def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
-    """Show one consumer: position, open batch, filter, retry queue, policy, workers, lanes.
+    """Show one consumer: position, open batch, filter, retry queue, policy; who shares it.
 
-    Of each worker: its batch, since when it has finished nothing of it, which attempt it is, its
-    last heartbeat, and its session. Another worker may take the batch over when the session has
-    ended, or the lease, or after dead_interval without a heartbeat. attempt counts the processes
-    that are known to have died with the batch.
-
-    A lease has messages that a receiver has claimed; one that has ended waits for the next receive.
-
-    A lane without a batch tells the tick that it is at, and the lag; one with a batch tells what a
-    worker does. runs counts the workers whose session runs the consumer.
+    Of a shared consumer: its settings; for how long it has not polled for new events; its events in
+    flight, fresh, returned, claimed, delayed, waiting behind others of their key, or in pieces that
+    are not read yet; the processes that hold claims, and the keys for which most events wait.
 
     stall_policy says what happens when rotation waits for the consumer: policy in pgqpy consumer
     set. detached: since when it gets no events any more.
@@ -210,6 +226,7 @@ def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
         info = queries.consumer_info(client, queue, name)
         (row,) = consumer_details.with_details(client, [info])
         row |= consumer_details.policy_details(client, queue, name)
+        row |= consumer_details.flight_details(client, row)
     show_row(row if as_json else consumer_details.as_text(row), as_json=as_json)
 
 
@@ -226,7 +243,10 @@ def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
 @click.option(
     "--workers",
     type=click.IntRange(1, 1000),
-    help="Start so many processes and restart those that end; several need lanes or shared.",
+    help="Start so many processes and restart those that end; several need a shared consumer.",
+)
+@click.option(
+    "--no-wait", is_flag=True, help="Fail if another process runs it, in place of standing by."
 )
 @click.option("--supervised", is_flag=True, hidden=True)  # of a process that --workers started
 @click.option("--metrics-host", help="Address of /metrics and /healthz.  [default: 127.0.0.1]")
@@ -246,11 +266,15 @@ def run(
     log_format: str,
     log_level: str,
     workers: int | None,
+    no_wait: bool,
     supervised: bool,
     metrics_host: str | None,
     metrics_port: int | None,
 ) -> int:
     """Run a Consumer class until SIGTERM, SIGHUP or Ctrl-C. The current event is finished first.
+
+    While another process runs a consumer that is not shared, this one waits as a standby, and takes
+    over when that one ends.
 
     The module may be in the working directory. --set overrides the settings of the class. With
     --workers, a process that ends is started again: after 0.5 s, and later and later if it does so
@@ -263,6 +287,8 @@ def run(
     """
     from pgqpy.cli import consumer_run
 
+    if workers and no_wait:
+        raise click.UsageError("--no-wait ends a process, and --workers starts it again")
     supervisor = consumer_run.stop_with_supervisor() if supervised else None
     parsed = consumer_run.parse_settings(settings)
     consumer_run.log_to_stderr(log_format, log_level)
@@ -276,10 +302,10 @@ def run(
     if supervisor is not None:
         consumer_run.accept_arguments(supervisor)
     if metrics_port is None:
-        consumer_run.run(consumer)
+        consumer_run.run(consumer, wait=not no_wait)
         return 0
     with consumer_run.serve_metrics(consumer, metrics_host or "127.0.0.1", metrics_port):
-        consumer_run.run(consumer)
+        consumer_run.run(consumer, wait=not no_wait)
     return 0
 
 
@@ -314,22 +340,24 @@ def set_(target: Target, queue: str, name: str, settings: tuple[str, ...]) -> No
     """Change what is stored of a consumer, all in one transaction.
 
     \b
-    mode=plain|shared    one process runs it, or several workers
-    lanes=8 key=extra1   workers share it, in order of the key
+    mode=plain|shared    one process runs it, or any number
+    key=extra1           with mode=shared: events that are alike here come in order; none: no order
+    per_key=3            of a shared one: so many events of a key at a time
+    limit_in_flight=50   of a shared one: so many events at a time; none: no limit
+    rate=100/s           of a shared one: so many in a second, a minute (min) or an hour (h); none
     type=… extra1=…      which events it takes; repeat for more, type=* takes all
     policy=warn|detach   what happens when rotation waits for it
     after=2d size=50GB   the limits of the policy: what comes first counts
     attached=yes         a detached consumer goes on where it was; attached=earliest:
                          from the earliest tick left, if events are gone
 
-    The first run of a consumer decides its mode by itself. Another mode needs that no process runs
-    it and no batch is open. One with several lanes is changed to lanes=1 first, and run until that
-    is done. Lanes may be changed while it runs: the present lanes end at a tick, new ones begin.
+    Settings that are not named stay. A consumer becomes shared while no process runs it and no
+    batch is open, plain while nothing is claimed; its key changes while nothing is in flight.
 
-    A detached consumer gets no events, and events that it has not had are removed; its retried,
-    dead and parked events stay. Only time in which a ticker ran counts for policy=detach.
+    A detached consumer gets no events, and rotation removes events that it has not had; its events
+    in flight, retried and dead ones stay. Only time in which a ticker ran counts for policy=detach.
 
-    Example: pgqpy consumer set orders billing lanes=8 key=extra1
+    Example: pgqpy consumer set orders billing mode=shared key=extra1
     """  # noqa: D301  # click's mark of lines that stay as they are
     given: Given = {}
     for setting, value in split_settings(settings, "mode=shared"):
@@ -349,17 +377,20 @@ def set_(target: Target, queue: str, name: str, settings: tuple[str, ...]) -> No
 def _check(given: Given) -> None:
     """Refuse unknown settings, those that are given twice, and those that need another one."""
     for setting, values in given.items():
+        if setting in GONE:
+            raise click.UsageError(f"{setting} is gone: {GONE[setting]}")
         if setting not in complete.REGISTRATION:
             known = ", ".join(complete.REGISTRATION)
             raise click.UsageError(f"there is no setting {setting!r}: {known}")
         if len(values) > 1 and setting not in FILTERS:
             raise click.UsageError(f"{setting} is set twice")
-        for needed in NEEDS.get(setting, ()):
-            if needed not in given:
-                raise click.UsageError(f"{setting} needs {needed}=…")
+        if (needed := NEEDS.get(setting)) and needed not in given:
+            raise click.UsageError(f"{setting} needs {needed}=…")
         _check_choice(setting, values[0])
     if given.get("policy") == ["detach"] and not given.keys() & {"after", "size"}:
         raise click.UsageError("policy=detach needs after=… or size=…")
+    for setting in given.keys() & set(SHARING[1:]) if given.get("mode") == ["plain"] else ():
+        raise click.UsageError(f"{setting} is for mode=shared")
 
 
 def _check_choice(setting: str, value: str) -> None:
@@ -368,17 +399,46 @@ def _check_choice(setting: str, value: str) -> None:
         raise click.UsageError(f"{setting} is one of {', '.join(choices)}, not {value!r}")
 
 
-def _set_mode(client: Client, queue: str, name: str, given: Given) -> str:
-    (mode,) = given["mode"]
-    changed = client.call(calls.share.set_consumer_mode(queue, name, mode))  # type: ignore[arg-type]  # as CHOICES
-    return mode if changed else f"{mode} already"
+def parse_rate(value: str) -> float | None:
+    """Return how many events a second; None: there is no limit."""
+    from pgqpy.consumers.settings import CHECKS, RATES
+
+    if value == "none":
+        return None
+    is_right, _ = CHECKS["rate"]
+    if not is_right(value):
+        raise click.UsageError(f"{value!r} is no rate: write 100/s, 30/min, 5/h, or none")
+    number, _, unit = value.partition("/")
+    return float(number) / RATES[unit]
 
 
-def _set_lanes(client: Client, queue: str, name: str, given: Given) -> str:
-    (lanes,), (key,) = given["lanes"], given["key"]
-    number = click.INT(lanes)
-    changed = client.call(calls.lanes.set_lanes(queue, name, number, key))
-    return f"{number} lane(s) by {key}{'' if changed else ' already'}"
+NEW: dict[str, Any] = {"order_key": None, "per_key": 1, "limit_in_flight": None, "rate": None}
+SETTINGS: dict[str, Callable[[str], Any]] = {
+    "per_key": click.INT,
+    "limit_in_flight": lambda value: None if value == "none" else click.INT(value),
+    "rate": parse_rate,
+}
+
+
+def _set_sharing(client: Client, queue: str, name: str, given: Given) -> str:
+    """Change mode, key and limits; those of a shared consumer that are not named stay."""
+    if given.get("mode") == ["plain"]:
+        changed = client.call(calls.sharing.set_consumer_mode(queue, name, "plain"))
+        return "plain" if changed else "plain already"
+    found = client.call(calls.sharing.get_inflight(queue, name))
+    named = {each: parse(*given[each]) for each, parse in SETTINGS.items() if each in given}
+    settings = ({each: getattr(found[0], each) for each in NEW} if found else NEW) | named
+    key, changed = settings.pop("order_key"), 0
+    if "mode" in given:
+        (key,) = given.get("key", [key])
+        call = calls.sharing.set_consumer_mode(
+            queue, name, "shared", None if key == "none" else key, per_key=settings["per_key"]
+        )
+        changed += client.call(call)
+    if named:
+        changed += client.call(calls.sharing.set_consumer_limits(queue, name, **settings))
+    (after,) = client.call(calls.sharing.get_inflight(queue, name))
+    return f"{consumer_details.mode_as_text(after)}{'' if changed else ' already'}"
 
 
 def set_filter(client: Client, queue: str, name: str, given: Given) -> str:
@@ -408,17 +468,16 @@ def _attach(client: Client, queue: str, name: str, given: Given) -> str:
     return f"attached again: about {pending} event(s) wait"
 
 
-FILTERS = ("type", "extra1", "extra2", "extra3", "extra4")
-NEEDS = {"lanes": ("key",), "key": ("lanes",), "after": ("policy",), "size": ("policy",)}
+NEEDS = {"key": "mode", "after": "policy", "size": "policy"}
+GONE = {"lanes": "mode=shared key=extra1 keeps the order of a key over any number of processes"}
 CHOICES = {
     "mode": ("plain", "shared"),
-    "key": FILTERS,
+    "key": (*FILTERS, "none"),
     "policy": ("warn", "detach"),
     "attached": ("yes", "earliest"),
 }
 CHANGES = (  # in this order; each with the settings that it takes
-    (("mode",), _set_mode),
-    (("lanes", "key"), _set_lanes),
+    (SHARING, _set_sharing),
     (FILTERS, set_filter),
     (("policy", "after", "size"), _set_policy),
     (("attached",), _attach),
@@ -477,7 +536,7 @@ def ask_to_skip(client: Client, info: ConsumerInfo, place: Goal) -> None:
 @click.argument("queue", shell_complete=complete.queues)
 @click.argument("name", shell_complete=complete.consumers)
 @click.argument("place", callback=parse_place)
-@click.option("--discard", is_flag=True, help="Drop all its retried and parked events.")
+@click.option("--discard", is_flag=True, help="Drop all its events that wait for a retry.")
 @click.option("--yes", is_flag=True, help="Do not ask, even if events are skipped.")
 @connected
 def seek(target: Target, queue: str, name: str, place: Place, *, discard: bool, yes: bool) -> None:
@@ -488,8 +547,8 @@ def seek(target: Target, queue: str, name: str, place: Place, *, discard: bool, 
     from shortly before. pgqpy queue show names the earliest place.
 
     A running consumer goes on there by itself. Events that come again have the same ids. Those of
-    them that wait in the retry queue, or are parked, are dropped there, since they come anyway.
-    --discard drops all that waits or is parked.
+    them that wait for a retry are dropped there, since they come anyway. --discard drops all that
+    waits.
 
     If events are skipped that the consumer has not finished, a terminal asks; elsewhere --yes is
     required.
@@ -514,5 +573,5 @@ def seek(target: Target, queue: str, name: str, place: Place, *, discard: bool, 
         does = "come again" if after > before else "are skipped"
         message += f": about {abs(after - before)} event(s) {does}"
     if found.dropped:
-        message += f"; dropped {found.dropped} that waited or were parked"
+        message += f"; dropped {found.dropped} that waited"
     say(message)

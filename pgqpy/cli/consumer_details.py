@@ -1,44 +1,35 @@
-"""What ``pgqpy consumer list`` and ``show`` tell: counts, mode, sessions, workers, lanes."""
+"""The fields of ``pgqpy consumer list`` and ``show``: counts, mode, processes, events in flight."""
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from psycopg.errors import UndefinedTable
+from psycopg.errors import InsufficientPrivilege, UndefinedTable
 from psycopg.rows import dict_row
 
 from pgqpy import calls, locks
 from pgqpy.calls.filters import describe_filter
-from pgqpy.errors import SchemaMissing
+from pgqpy.errors import SchemaMissing, WrongMode
 from pgqpy.texts import duration
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from pgqpy import Client
-    from pgqpy.records import ConsumerInfo, WorkerInfo
+    from pgqpy.records import ConsumerInfo, Holder, InflightInfo, Registration
 
-    Row = dict[str, Any]
-
-LEASED = "lease-"  # begins the names of the subconsumers that workers with a lease have
-# What a worker's row leaves out, or names otherwise.
-NAMES = ("queue_name", "consumer_name", "mode", "current_batch")
-# What receivers have claimed. PGQ's extension has no such table, nor that of the next query.
-LEASES = """
-    select q.queue_name, c.co_name, i.run_token as token,
-        sum(cardinality(i.run_ids))::int as messages, max(i.run_attempts) as attempt,
-        min(i.run_due) - clock_timestamp() as ends_in
-    from pgq.inflight i
-    join pgq.registration r on r.sub_id = i.run_sub
-    join pgq.queue q on q.queue_id = r.sub_queue
-    join pgq.consumer c on c.co_id = r.sub_consumer
-    where i.run_token > 0 and i.run_holder is null
-    group by 1, 2, 3 order by min(i.run_due), 3
-"""
+Row = dict[str, Any]
+LONG_BACKLOG = 1_000_000  # events
+WORST_KEYS = 10
+# PGQ's extension has no such table.
 POLICY = """
     select r.sub_stalls as stall_policy, r.sub_stall_after as stall_after,
-        r.sub_stall_bytes as stall_bytes, r.sub_detached as detached
+        r.sub_stall_bytes as stall_bytes, r.sub_detached as detached,
+        p.pos_attempts as batch_attempts
     from pgq.registration r
+    join pgq.current_position p on p.sub_id = r.sub_id
     join pgq.queue q on q.queue_id = r.sub_queue
     join pgq.consumer c on c.co_id = r.sub_consumer
     where q.queue_name = %s and c.co_name = %s
@@ -46,60 +37,83 @@ POLICY = """
 
 
 def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
-    """Add to each consumer counts, its mode, the session that runs it, its workers and leases.
+    """Add to each consumer counts, its mode, and who runs it.
 
     The lag is the one that the dashboard shows.
     """
     from pgqpy.watch.snapshot import shown_lag
 
-    try:
+    holders: Counter[tuple[str, str]] = Counter()
+    modes: dict[tuple[str, str], Registration] = {}
+    flights: dict[tuple[str, str], InflightInfo] = {}
+    counts = {}
+    with suppress(SchemaMissing):  # by the extension pgq
         counts = {row[:2]: row for row in client.call(calls.admin.get_consumer_counts())}
-        found = client.call(calls.admin.get_worker_info())
-    except SchemaMissing:  # by the extension pgq
-        counts, found = {}, []
+        modes = {row[:2]: row for row in client.call(calls.admin.get_registrations())}
+        flights = {row[:2]: row for row in client.call(calls.sharing.get_inflight())}
+        holders.update(row[:2] for row in client.call(calls.sharing.get_holders()) if row.name)
     with client.connection.cursor(row_factory=dict_row) as cursor:
         sessions = cursor.execute(locks.RUNNING).fetchall()
-        claims = cursor.execute(LEASES).fetchall() if found else []
-    leases: dict[tuple[str, str], list[Row]] = {}
-    for claim in claims:
-        leases.setdefault((claim.pop("queue_name"), claim.pop("co_name")), []).append(claim)
-    known: dict[tuple[str, ...], list[WorkerInfo]] = {}
-    for each in found:
-        known.setdefault(each[:2], []).append(each)
 
     def row(info: ConsumerInfo) -> Row:
-        names = (info.queue_name, info.consumer_name)
-        counted = counts.get(names)
-        mine = known.get(names, [])
-        own = next((each for each in mine if each.worker is None), None)
-        workers = [_worker(each, sessions) for each in mine if _has_a_worker(each)]
-        for each in workers:  # no lane waits if the slowest one does not
-            each["lag"] = shown_lag(each["lag"], info.pending_events)
-        has_lanes = own is not None and own.mode == "lanes"
-        of_it = [each for each in sessions if (each["queue_name"], each["consumer_name"]) == names]
+        names = info[:2]
+        counted, mode, flight = counts.get(names), modes.get(names), flights.get(names)
+        of_it = (each for each in sessions if (each["queue_name"], each["consumer_name"]) == names)
         return {
             **info._asdict(),
             "lag": shown_lag(info.lag, info.pending_events),
+            "in_flight": flight and flight.total,
             "retry_events": counted and counted.retry_events,
             "dead_events": counted and counted.dead_events,
-            "parked_events": counted and counted.parked_events,
-            "mode": own and own.mode,
-            "filter": own and own.filter,
-            "careful": own and _careful(own),
-            "runs": None if workers else next(map(_session, of_it), None),
-            "processes": len(of_it) if has_lanes else None,  # those with a lease hold nothing
-            "workers": workers,
-            "leases": leases.get(names, []),
+            "mode": mode and mode.mode,
+            "filter": mode and mode.filter,
+            "runs": next(map(_session, of_it), None),
+            "processes": holders[names] if flight else None,
         }
 
     return [row(info) for info in infos]
 
 
-def policy_details(client: Client, queue: str, name: str) -> dict[str, Any]:
+def policy_details(client: Client, queue: str, name: str) -> Row:
     """Return a consumer's policy, and since when it is detached; nothing on PGQ's extension."""
     with suppress(UndefinedTable), client.connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(POLICY, [queue, name]).fetchone() or {}
     return {}
+
+
+def flight_details(client: Client, row: Row) -> Row:
+    """Return how many events a consumer has still to handle, unless it would take long to count.
+
+    Of a shared one, also its settings, events in flight, holders and worst keys.
+    """
+    names, found = (row["queue_name"], row["consumer_name"]), Row()
+    if (row["pending_events"] or 0) + (row["in_flight"] or 0) < LONG_BACKLOG:
+        with suppress(SchemaMissing, WrongMode):  # of the extension pgq; of pgq_coop
+            found["queue_length"] = client.call(calls.sharing.queue_length(*names))
+    if row["mode"] != "shared":
+        return found
+    (flight,) = client.call(calls.sharing.get_inflight(*names))
+    holders = client.call(calls.sharing.get_holders(*names))
+    found |= _without_names(flight)
+    found["front_lag"] = found.pop("lag")
+    found["holders"] = list(map(_without_names, holders))
+    with suppress(InsufficientPrivilege):  # keys are payload
+        keys = client.call(calls.sharing.get_waiting_keys(*names, WORST_KEYS))
+        found["waiting_keys"] = [each._asdict() for each in keys]
+    return found
+
+
+def _without_names(found: InflightInfo | Holder) -> Row:
+    return {name: value for name, value in found._asdict().items() if not name.endswith("_name")}
+
+
+def mode_as_text(found: InflightInfo) -> str:
+    """Describe the settings of a shared consumer."""
+    words = [f"by {found.order_key}"] if found.order_key else []
+    words += [f"per_key {found.per_key}"] if found.per_key > 1 else []
+    words += [f"limit_in_flight {found.limit_in_flight}"] if found.limit_in_flight else []
+    words += [f"rate {found.rate:g}/s"] if found.rate else []
+    return " ".join(["shared", ", ".join(words)]).strip()
 
 
 def policy_as_text(policy: str, after: timedelta | None, size: int | None) -> str:
@@ -109,51 +123,20 @@ def policy_as_text(policy: str, after: timedelta | None, size: int | None) -> st
     return f"{policy} {' or '.join(limits)}" if limits else policy
 
 
-def _has_a_worker(each: WorkerInfo) -> bool:
-    """Say whether this is a worker's; a worker with a lease has a subconsumer while it works."""
-    if each.worker is None:
-        return False
-    return each.current_batch is not None or not each.worker.startswith(LEASED)
-
-
-def _careful(each: WorkerInfo) -> str | None:
-    if each.part_size is None:
-        return None
-    ends = f", {each.tries} crash(es)" if each.tries else ""
-    return f"parts of {each.part_size}{ends}"
-
-
-def _worker(each: WorkerInfo, sessions: list[Row]) -> Row:
-    running = next((session for session in sessions if session["pid"] == each.pid), {})
-    fields = {name: value for name, value in each._asdict().items() if name not in NAMES}
-    session = {"host": running.get("host"), "application": running.get("application")}
-    return {**fields, "batch": each.current_batch, **session}
-
-
 def _session(session: Row) -> Row:
     return {name: session[name] for name in ("pid", "host", "application")}
 
 
 def running(row: Row) -> str | None:
-    """Describe who runs the consumer: so many workers and leases, or a session; None: nobody."""
-    at_work = sum(worker["alive"] is True for worker in row["workers"])
-    has_lanes = row["mode"] == "lanes"
-    counts = {
-        "worker(s)": row["processes"] if has_lanes else at_work,
-        "lane(s) at work": at_work if has_lanes else 0,
-        "lease(s)": sum(map(_is_live, row["leases"])),
-    }
-    if any(counts.values()):
-        return ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    """Describe what runs the consumer: a number of processes, or a session; None: nothing."""
+    if row["processes"]:
+        return f"{row['processes']} process(es)"
     return None if row["runs"] is None else _session_as_text(row["runs"])
 
 
 def as_text(row: Row) -> Row:
-    """Replace the fields filter, runs, workers and leases by lines of text."""
-    kind = "lane" if row["mode"] == "lanes" else "worker"
-    texts = {f"{kind} {each['worker']}": _worker_as_text(each) for each in row["workers"]}
-    texts |= {f"lease {each['token']}": _lease_as_text(each) for each in row["leases"]}
-    inner = ("workers", "leases", "processes", "stall_after", "stall_bytes")
+    """Replace what is not one value by lines of text."""
+    inner = ("processes", "stall_after", "stall_bytes", "holders", "waiting_keys")
     fields = {name: value for name, value in row.items() if name not in inner}
     if row["filter"] is not None:
         fields["filter"] = describe_filter(None, row["filter"])
@@ -161,51 +144,25 @@ def as_text(row: Row) -> Row:
         limits = (row["stall_after"], row["stall_bytes"])
         fields["stall_policy"] = policy_as_text(row["stall_policy"], *limits)
         fields["detached"] = row["detached"] or "no"
-    return {**fields, "runs": running(row) or "no", **texts}
+    for holder in row.get("holders", ()):
+        fields[f"process {holder['name']}" if holder["name"] else "receivers"] = _claims(holder)
+    for key in row.get("waiting_keys", ()):
+        fields[f"key {key['key']}"] = _waiting(key)
+    return {**fields, "runs": running(row) or "no"}
 
 
-def _worker_as_text(worker: Row) -> str:
-    """Describe a worker in one line: batch, attempt, progress, last heartbeat, who has it."""
-    seen = f"last seen {duration(worker['last_seen'])} ago"
-    if worker["batch"] is None and worker["last_tick"] is not None:  # a lane
-        lag = "not known" if worker["lag"] is None else duration(worker["lag"])
-        return f"at tick {worker['last_tick']}, lag {lag}, {seen}"
-    if worker["batch"] is None:
-        return f"idle, {seen}, runs: {_session_as_text(worker)}"
-    batch = f"batch {worker['batch']} (ticks {worker['last_tick']} to {worker['next_tick']})"
-    parts = [batch, f"attempt {worker['attempt']}"]
-    if worker["part_size"] is not None:
-        parts.append(f"parts of {worker['part_size']}")
-    parts += [f"last progress {duration(worker['last_move'])} ago", seen, _holder_as_text(worker)]
-    return ", ".join(parts)
+def _claims(holder: Row) -> str:
+    age = holder["oldest_claim"]
+    claimed = f"{holder['events']} event(s) claimed"
+    return claimed if age is None else f"{claimed}, the first {duration(age)} ago"
 
 
-def _holder_as_text(worker: Row) -> str:
-    """Say who has the batch, as far as the server knows."""
-    if worker["alive"] is False:
-        process = (worker["holder"] or "").rpartition(":")[0]  # without the random part
-        how = f"died ({process})" if process else "released"
-        return f"{how}: waits to be taken over"
-    if worker["lease_left"] is not None:
-        return f"leased for {duration(worker['lease_left'])} more"
-    return f"runs: {_session_as_text(worker) if worker['alive'] else 'not known'}"
+def _waiting(key: Row) -> str:
+    first = f"event {key['first_id']}, {key['first_state']}, attempt {key['first_attempts']}"
+    return f"{key['waiting']} event(s) wait behind {first}"
 
 
 def _session_as_text(session: Row) -> str:
     """Describe a session in one line: process, host, application."""
-    if session["pid"] is None:
-        return "no"
     known = [session[name] for name in ("host", "application") if session[name]]
     return ", ".join([f"pid {session['pid']}", *known])
-
-
-def _is_live(lease: Row) -> bool:
-    return bool(lease["ends_in"] > timedelta(0))
-
-
-def _lease_as_text(lease: Row) -> str:
-    """Describe a lease in one line: messages, attempt, end."""
-    what = f"{lease['messages']} message(s), attempt {lease['attempt']}"
-    if _is_live(lease):
-        return f"{what}, ends in {duration(lease['ends_in'])}"
-    return f"{what}, ended {duration(-lease['ends_in'])} ago, goes to a later receive"

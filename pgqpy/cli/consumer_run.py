@@ -30,7 +30,7 @@ from pgqpy.cli.failures import FAILED, USAGE
 from pgqpy.cli.options import split_settings
 from pgqpy.consumers import BaseConsumer
 from pgqpy.consumers.retry import backoff
-from pgqpy.consumers.settings import GONE, SETTINGS, nearest
+from pgqpy.consumers.settings import GONE, SETTINGS, nearest, queues_of, rate_of
 from pgqpy.consumers.signals import STOP_SIGNALS
 from pgqpy.errors import PgqError, SchemaMissing
 from pgqpy.log_format import LEVELS, renderers
@@ -164,13 +164,14 @@ def serve_metrics(consumer: BaseConsumer, host: str, port: int) -> Iterator[None
         web.stop()
 
 
-def run(consumer: BaseConsumer) -> None:
-    """Run the consumer until it is stopped."""
+def run(consumer: BaseConsumer, *, wait: bool = True) -> None:
+    """Run the consumer until it is stopped; if not `wait`, fail while another process runs it."""
+    options = {} if wait else {"wait": False}  # the application may have a run() of its own
     try:
         if inspect.iscoroutinefunction(consumer.run):
-            asyncio.run(consumer.run())
+            asyncio.run(consumer.run(**options))
         else:
-            consumer.run()
+            consumer.run(**options)
     except (SystemExit, KeyboardInterrupt):
         raise
     except BaseException as exc:  # CancelledError is no Exception, and a handler may raise any
@@ -178,7 +179,7 @@ def run(consumer: BaseConsumer) -> None:
         if ours and exc is not consumer.handler_error:
             raise
         name = type(consumer).__name__
-        msg = f"the handler of {name} failed: {_brief(exc)}; its batch is delivered again"
+        msg = f"the handler of {name} failed: {_brief(exc)}; its events are delivered again"
         raise click.ClickException(msg) from exc
 
 
@@ -233,15 +234,14 @@ RESTART_BASE = 0.5  # seconds until a worker process that ended is started again
 RESTART_MAX = 60.0  # seconds
 SAME = 0.2  # seconds; Ctrl-C may come twice: from the terminal, and from what started this
 QUIET = 60.0  # seconds; a process that lived so long is restarted as after a first end
-NOT_SHARED = (
-    "{number} workers need lanes, or shared = True, in {kind}: only one process at a time can run "
-    "a consumer without them"
+ONE_PROCESS = (
+    "{number} workers need a shared consumer: set shared = True, or key, in {kind}; a plain one is "
+    "run by one process at a time"
 )
-WRONG_MODE = (
-    "consumer {name} of queue {queue} is {mode}, and {kind} is {other}: while nobody runs it, "
-    "pgqpy consumer {command} changes it"
+IS_SHARED = (
+    "consumer {name} of queue {queue} is shared, and {kind} is plain: set shared = True in it, or, "
+    "while nothing is claimed, pgqpy consumer set {queue} {name} mode=plain changes it"
 )
-MODES = {"plain": "plain", "shared": "shared", "lanes": "one with lanes"}
 TOO_MANY = (
     "{number} workers need {number} connections, and the server has max_connections = {most} for "
     "all: start fewer, or raise that"
@@ -419,12 +419,12 @@ def supervise(consumer: BaseConsumer, target: Target, commands: Sequence[Sequenc
     What would end every process when it starts is an error of this one: it is reported once.
     """
     number = len(commands)
-    if number > 1 and not consumer.has_workers:
+    if number > 1 and not consumer.is_shared:
         kind = type(consumer).__name__
-        raise click.ClickException(NOT_SHARED.format(kind=kind, number=number))
-    with target.client(any_session=consumer.lease is not None, waits=True) as client:
-        client.register_consumer(consumer.queue, consumer.name)
-        _check_mode(client, consumer)
+        raise click.ClickException(ONE_PROCESS.format(kind=kind, number=number))
+    with target.client(any_session=consumer.is_shared, waits=True) as client:
+        for queue in queues_of(consumer):
+            _register(client, queue, consumer)
         ((most,),) = client.connection.execute("show max_connections")
     if number >= int(most):
         raise click.ClickException(TOO_MANY.format(number=number, most=most))
@@ -434,20 +434,25 @@ def supervise(consumer: BaseConsumer, target: Target, commands: Sequence[Sequenc
     return asyncio.run(_stop_on_signals(Supervisor(commands, env=env, name=name)))
 
 
-def _check_mode(client: Client, consumer: BaseConsumer) -> None:
-    """Refuse a consumer that runs in the other mode; the extension pgq has none."""
-    queue, name = consumer.queue, consumer.name
-    with suppress(SchemaMissing):
-        mode = client.call(calls.admin.get_worker_info(queue, name))[0].mode
-        wanted = "shared" if consumer.shared else "plain" if consumer.lanes is None else "lanes"
-        if mode in (None, wanted):
-            return
-        words = {"queue": queue, "name": name, "mode": MODES[mode], "other": MODES[wanted]}
-        command = f"set {queue} {name} mode={wanted}"
-        if wanted == "lanes":
-            command = f"set {queue} {name} lanes={consumer.lanes} key={consumer.key}"
-        text = WRONG_MODE.format(kind=type(consumer).__name__, command=command, **words)
-        raise click.ClickException(text)
+def _register(client: Client, queue: str, consumer: BaseConsumer) -> None:
+    """Register the consumer; refuse a class with other settings than those in the database."""
+    name = consumer.name
+    if not consumer.is_shared:
+        client.register_consumer(queue, name)
+        with suppress(SchemaMissing):  # by the extension pgq
+            if client.call(calls.admin.get_registrations(queue, name))[0].mode == "shared":
+                kind = type(consumer).__name__
+                raise click.ClickException(IS_SHARED.format(name=name, queue=queue, kind=kind))
+        return
+    call = calls.inflight.register_shared_consumer(
+        queue,
+        name,
+        consumer.key,
+        per_key=consumer.per_key,
+        limit_in_flight=consumer.limit_in_flight,
+        rate=rate_of(consumer),
+    )
+    client.call(call)
 
 
 async def _stop_on_signals(supervisor: Supervisor) -> int:

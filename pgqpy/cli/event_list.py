@@ -149,6 +149,7 @@ CHOOSING = {
     "dead": {"since", "until", "types", "error", "group"},
     "retrying": set[str](),
     "parked": set[str](),
+    "kept": set[str](),
     "delayed": set[str](),
 }
 FEW, MANY = 10, 100  # rows without --limit: events of the queue, and others
@@ -199,7 +200,8 @@ def list_(
     \b
     dead CONSUMER       its handler gave them up, the newest first
     retrying CONSUMER   it gets them again later, the one that is due first
-    parked CONSUMER     keys whose first event failed, the one that waits longest first
+    parked CONSUMER     those that keep their key, and what waits behind them, by key
+    kept CONSUMER       finish_event ended and kept them, the lowest id first
     delayed             not yet in the queue, the one that is due first
 
     TIME is 2026-01-31T14:00, 2026-01-31, or 90s, 30min, 2h, 7d for so long ago; of dead events, the
@@ -236,7 +238,7 @@ def _check(ctx: click.Context, what: str, consumer: str | None) -> None:
         raise click.UsageError("dead events are chosen by one --type")
     if what == "delayed" and consumer is not None:
         raise click.UsageError("delayed events are not a consumer's: leave CONSUMER out")
-    if what in {"dead", "retrying", "parked"} and consumer is None:
+    if what in {"dead", "retrying", "parked", "kept"} and consumer is None:
         raise click.UsageError(f"{what} events are a consumer's: name it after {what}")
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Command = TypeVar("Command", bound=Callable[..., Any])
     Change = Callable[..., list[int]]
 
+STATES = ("retrying", "parked")
+BURIED = "pgqpy event delete"  # the reason of the dead event
 CHUNK = 10_000  # dead events that one transaction retries or deletes
 PROGRESS_INTERVAL = 2.0  # seconds
 DEAD = {
@@ -50,15 +52,20 @@ RETRYING = {
     "data": "ev_data",
 }
 PARKED = {
-    "key": "park_key",
-    "events": "events",
-    "parked since": "park_since",
-    "due": "park_after",
-    "retries": "ev_retry",
-    "error": "park_error",
-    "reason": "park_reason",
+    "key": "key",
     "event": "ev_id",
+    "due": "due",
+    "retries": "ev_retry",
+    "inserted": "ev_time",
     "type": "ev_type",
+    "data": "ev_data",
+}
+KEPT = {
+    "event": "ev_id",
+    "kept": "kept_at",
+    "inserted": "ev_time",
+    "type": "ev_type",
+    "data": "ev_data",
 }
 DELAYED = {
     "due": "ev_deliver_at",
@@ -67,8 +74,7 @@ DELAYED = {
     "type": "ev_type",
     "data": "ev_data",
 }
-# Retrying, parked and delayed events by their ids, or the first ones that are due. A parked event
-# without a time waits behind a failed one of its key.
+# Events of the retry queue, and delayed ones, by their ids, or the first ones that are due.
 WAITING = """
     with of_it as (
         select s.sub_id, q.queue_id
@@ -76,20 +82,15 @@ WAITING = """
             join pgq.registration s on s.sub_queue = q.queue_id
             join pgq.consumer c on c.co_id = s.sub_consumer
         where q.queue_name = %(queue)s and c.co_name = %(consumer)s)
-    select state, ev_id, due, ev_retry, key, error, reason, ev_time, ev_type, ev_data,
+    select state, null as key, due, ev_retry, ev_id, ev_time, ev_type, ev_data,
         ev_extra1, ev_extra2, ev_extra3, ev_extra4
     from (
-        select 'retrying' as state, ev_id, ev_retry_after as due, ev_retry, null as key,
-            null as error, null as reason, ev_time, ev_type, ev_data,
-            ev_extra1, ev_extra2, ev_extra3, ev_extra4
+        select 'retrying' as state, ev_id, ev_retry_after as due, ev_retry, ev_time, ev_type,
+            ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
         from pgq.retry_queue where ev_owner = (select sub_id from of_it)
         union all
-        select 'parked', ev_id, park_after, ev_retry, park_key, park_error, park_reason,
-            ev_time, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
-        from pgq.parked where ev_owner = (select sub_id from of_it)
-        union all
-        select 'delayed', ev_id, ev_deliver_at, ev_retry, null, null, null,
-            ev_time, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+        select 'delayed', ev_id, ev_deliver_at, ev_retry, ev_time, ev_type, ev_data,
+            ev_extra1, ev_extra2, ev_extra3, ev_extra4
         from pgq.delayed_event where ev_queue = (select queue_id from of_it)) waiting
     where (%(state)s::text is null or state = %(state)s)
         and (%(ids)s::bigint[] is null or ev_id = any (%(ids)s))
@@ -125,13 +126,14 @@ def _listed(
         dead = client.get_dead_events(queue, consumer, **wanted)
         newest = f"newest {limit - 1}: --limit shows more, --group counts all"
         return [each._asdict() for each in dead], DEAD, newest
-    if state == "parked":
-        keys = client.call(calls.parked.get_parked(queue, consumer, limit=limit))
-        return [each._asdict() for each in keys], PARKED, first
     if state == "delayed":
         delayed = client.get_delayed_events(queue, limit=limit)
         return [each._asdict() for each in delayed], DELAYED, first
-    return find_waiting(client, queue, consumer, state=state, limit=limit), RETRYING, first
+    if state == "kept":
+        kept = client.call(calls.sharing.get_kept_events(queue, consumer, limit=limit, after=None))
+        return [each._asdict() for each in kept], KEPT, first
+    columns = PARKED if state == "parked" else RETRYING
+    return find_waiting(client, queue, consumer, state=state, limit=limit), columns, first
 
 
 def find_waiting(
@@ -146,7 +148,11 @@ def find_waiting(
     """Return retrying, parked and delayed events. Needs the role pgq_reader."""
     wanted = {"queue": queue, "consumer": consumer, "state": state, "limit": limit}
     with client.connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(WAITING, {**wanted, "ids": ids and list(ids)}).fetchall()
+        found = cursor.execute(WAITING, {**wanted, "ids": ids and list(ids)}).fetchall()
+    if queries.registration(client, queue, consumer).mode == "shared":
+        call = calls.sharing.get_waiting_events(queue, consumer, state=state, ids=ids, limit=limit)
+        found += [each._asdict() for each in client.call(call)]
+    return found[:limit]
 
 
 def addressed(command: Command) -> Command:
@@ -265,21 +271,44 @@ def _in_transactions(
     return count
 
 
-def _retry_parked(client: Client, queue: str, consumer: str, ids: tuple[int, ...]) -> int:
-    """Make parked events due now that are the first of their key."""
+def _retry_now(client: Client, queue: str, consumer: str, ids: tuple[int, ...]) -> int:
+    """Make retrying and parked events of a shared consumer due now.
+
+    Events that wait behind a parked one follow it.
+    """
     found = find_waiting(client, queue, consumer, ids=ids)
-    keys = [row["key"] for row in found if row["state"] == "parked" and row["due"] is not None]
-    _tell_others(ids, found, ("parked",))
-    return client.call(calls.parked.retry_parked(queue, consumer, keys)) if keys else 0
+    is_shared = queries.registration(client, queue, consumer).mode == "shared"
+    states = STATES if is_shared else ()
+    waiting = {row["ev_id"] for row in found if row["state"] in states and row["due"] is not None}
+    now = queries.server_time(client)
+    set_due = (calls.sharing.set_due(queue, consumer, each, now) for each in sorted(waiting))
+    count = sum(map(client.call, set_due))
+    _tell_others(ids, found, states)
+    return count
 
 
 def _delete_waiting(client: Client, queue: str, consumer: str, ids: tuple[int, ...]) -> int:
-    """Hide retrying and parked events from the consumer."""
+    """Hide retrying events from a plain consumer; make those of a shared one dead; delete kept."""
+    kept = [each for each in ids if _is_kept(client, queue, consumer, each)]
+    if kept:
+        ids = tuple({*ids} - {*kept})
+        count = client.call(calls.sharing.delete_kept_events(queue, consumer, kept))
+        return count + (_delete_waiting(client, queue, consumer, ids) if ids else 0)
     found = find_waiting(client, queue, consumer, ids=ids)
-    waiting = [row["ev_id"] for row in found if row["state"] in {"retrying", "parked"}]
-    _tell_others(ids, found, ("retrying", "parked"))
+    waiting = [row["ev_id"] for row in found if row["state"] in STATES]
+    _tell_others(ids, found, STATES)
+    if queries.registration(client, queue, consumer).mode == "shared":
+        bury = (calls.sharing.bury_event(queue, consumer, each, BURIED) for each in waiting)
+        if count := sum(map(client.call, bury)):
+            say(f"{count} event(s) in flight are dead events now: delete them again, or retry them")
+        return count
     told = client.skip_event(queue, consumer, waiting) if waiting else []
     return sum(each.state == "cancelled" for each in told)
+
+
+def _is_kept(client: Client, queue: str, consumer: str, event_id: int) -> bool:
+    call = calls.sharing.get_kept_events(queue, consumer, limit=1, after=event_id - 1)
+    return any(each.ev_id == event_id for each in client.call(call))
 
 
 def _tell_others(
@@ -297,11 +326,11 @@ def _tell_others(
 retry = change_command(
     "retry",
     "revive_dead_events",
-    _retry_parked,
-    """Retry dead or parked events of a consumer; print their number.
+    _retry_now,
+    """Retry dead events of a consumer, or delayed ones of a shared one; print their number.
 
     Name event ids, or filters, or --all for dead events. Dead events go to the retry queue, many of
-    them in transactions of 10,000. A parked event that failed is due now.
+    them in transactions of 10,000. An event of a shared consumer that failed is due now.
 
     Example: pgqpy event retry orders billing 1042 1043
     """,
@@ -310,10 +339,11 @@ delete = change_command(
     "delete",
     "delete_dead_events",
     _delete_waiting,
-    """Delete dead, retrying or parked events of a consumer; print their number.
+    """Delete dead, retrying, parked or kept events of a consumer; print their number.
 
     Name event ids, or filters, or --all for dead events, many of them in transactions of 10,000.
-    What waits behind a deleted parked event is due now. pgqpy event cancel removes delayed events.
+    An event that a shared consumer would get again becomes a dead event, and what waits behind it
+    comes next. pgqpy event cancel removes delayed events.
 
     Example: pgqpy event delete orders billing --error ValueError --until 7d
     """,

@@ -27,9 +27,8 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 REMEDIES = {
     "QueueNotFound": "pgqpy queue list shows the queues, pgqpy queue create adds one",
     "ConsumerNotFound": "pgqpy consumer list shows the consumers, pgqpy consumer register adds one",
-    "WrongMode": "run it as what it is (--set shared=true, or --set lanes=N and --set key=COLUMN, "
-    "or neither), or, while no process runs it, change what it is: pgqpy consumer set QUEUE "
-    "CONSUMER mode=shared (or plain, or lanes=N key=COLUMN)",
+    "WrongMode": "run it with these settings, or change them while no process runs it: pgqpy "
+    "consumer set QUEUE CONSUMER mode=shared key=… (or mode=plain)",
     "PQ005": "pgqpy queue show names the last tick",
     "PQ006": "pgqpy queue set QUEUE disable_insert=false allows inserts again",
     "PQ007": "pgqpy queue set QUEUE per_tx_limit=N raises the limit",

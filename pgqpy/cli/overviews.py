@@ -38,7 +38,7 @@ NO_SCREEN = ("", "dumb", "unknown")  # values of TERM
 @json_option
 @connected
 def top(target: Target, *, once: bool, sort: Sort, as_json: bool) -> int:
-    """Show queues, consumers, workers and what is wrong, live, in the terminal.
+    """Show queues, consumers and what is wrong, live, in the terminal.
 
     Keys sort, and look into a queue or consumer; ? lists them, q quits. It needs
     pip install 'pgqpy[top]'. Where no terminal is, or with --once or --json, it prints the overview

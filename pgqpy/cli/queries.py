@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pgqpy import Client
-    from pgqpy.records import ConsumerInfo, QueueInfo
+    from pgqpy.records import ConsumerInfo, QueueInfo, Registration
 
 # Settings that get_queue_info does not return, and how far a consumer can go back. Every role may
 # read both tables. PGQ's extension has neither of the columns that are read as JSON.
@@ -64,14 +64,19 @@ def consumer_info(client: Client, queue: str, name: str) -> ConsumerInfo:
 
 
 def consumers(client: Client, queue: str | None = None) -> list[ConsumerInfo]:
-    """Return the consumers of one queue, or of all, without subconsumers: these are workers."""
+    """Return the consumers of one queue, or of all, without the subconsumers of pgq_coop."""
     infos = client.get_consumer_info(queue)
     try:
-        workers = client.call(calls.admin.get_worker_info(queue))
+        names = {each[:2] for each in client.call(calls.admin.get_registrations())}
     except SchemaMissing:  # by the extension pgq
         return infos
-    names = {each[:2] for each in workers if each.worker is None}
     return [info for info in infos if info[:2] in names]
+
+
+def registration(client: Client, queue: str, name: str) -> Registration:
+    """Return how a consumer runs. It exists."""
+    (found,) = client.call(calls.admin.get_registrations(queue, name))
+    return found
 
 
 def server_time(client: Client) -> datetime:

@@ -94,14 +94,9 @@ class Parser(click.ParamType):  # type: ignore[type-arg]  # it takes one since c
 @click.option(
     "--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes."
 )
-@click.option("--shared", is_flag=True, help="The workers share a consumer; no order per key.")
+@click.option("--shared", is_flag=True, help="Keep no order per key.")
 @click.option(
-    "--lanes",
-    type=click.IntRange(1, 1024),
-    help="The workers take turns at so many lanes: order per key.",
-)
-@click.option(
-    "--park", is_flag=True, help="A failed event is parked, with the later ones of its key."
+    "--park", is_flag=True, help="A failed event keeps its key: the later ones of it wait."
 )
 @click.option(
     "--concurrency",
@@ -168,7 +163,7 @@ def simulate(ctx: click.Context, /, target: Target, *, log: TextIO | None, **set
     The simulation starts a temporary PostgreSQL (pip install 'pgqpy[embedded]') and ignores
     PGQPY_DSN. With --dsn it uses that database, with a queue pgqpy_simulate.
 
-    Example: pgqpy simulate --rate 200 --seconds 10 --workers 3 --lanes 8
+    Example: pgqpy simulate --rate 200 --seconds 10 --workers 3 --concurrency 4
     """
     from pgqpy.simulate import Options
     from pgqpy.simulate import run as run_simulation

@@ -104,10 +104,12 @@ def _set_queue(client: Client, form: Form) -> str:
     return "set"
 
 
-def _retry_parked(client: Client, form: Form) -> str:
-    queue, consumer = field(form, "queue"), field(form, "consumer")
-    count = client.call(calls.parked.retry_parked(queue, consumer))
-    return f"{count} key(s) are due now"
+def _retry_now(client: Client, form: Form) -> str:
+    queue, consumer, event = field(form, "queue"), field(form, "consumer"), number(form, "event")
+    ((now,),) = client.connection.execute(NOW).fetchall()
+    if not client.call(calls.sharing.set_due(queue, consumer, event, now)):
+        raise InvalidArgument(f"event {event} does not wait any more")
+    return f"event {event} is due now"
 
 
 def _seek(client: Client, form: Form) -> str:
@@ -150,7 +152,7 @@ ACTIONS: Mapping[str, Action] = {
     "run-cron": Action("run_cron", _run_cron, ("name",), "/cron"),
     "insert-event": Action("insert_event", _insert_event, ("type",), "/queue"),
     "set-queue": Action("set_queue_config", _set_queue, ("setting", "value"), "/queue"),
-    "retry-parked": Action("retry_parked", _retry_parked, (), "/consumer"),
+    "retry-now": Action("set_due", _retry_now, ("event",), "/consumer"),
     "seek": Action("seek_consumer", _seek, ("tick", "discard"), "/consumer"),
     "retry-event": _dead_event("revive_dead_events", "retried"),
     "delete-event": _dead_event("delete_dead_events", "deleted"),

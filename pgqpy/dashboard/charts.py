@@ -129,14 +129,12 @@ class Flag(NamedTuple):
 
     Attributes:
         batch: the age of the tick that ends its open batch; None: no batch is open.
-        workers: the ages of the positions of its workers and lanes.
     """
 
     name: str
     age: float
     state: Literal["ok", "late", "detached"] = "ok"
     batch: float | None = None
-    workers: tuple[float, ...] = ()
     note: str = ""
 
 
@@ -214,9 +212,6 @@ def _flag(scale: Scale, flag: Flag, top: int) -> Iterator[str]:
     if flag.batch is not None:
         width = round(max(scale(flag.batch) - x, 0.4), 2)
         yield f'<rect class="batch" x="{x}%" y="{y - 4}" width="{width}%" height="8"/>'
-    for worker in flag.workers:
-        place = scale(worker)
-        yield f'<line class="worker" x1="{place}%" x2="{place}%" y1="{y - 7}" y2="{y + 7}"/>'
     yield f'<circle cx="{x}%" cy="{y}" r="5"/>'
     yield _label(x, y, flag.name, flag.note)
     yield "</g>"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.consumers import TransactionalConsumer
@@ -15,9 +14,7 @@ if TYPE_CHECKING:
 QUEUE = "pgqpy_demo"
 CONSUMER = "balances"
 
-# A statement applies this many events at once; a batch may hold any number of them. Rows are locked
-# in order, because two workers apply batches at the same time.
-PORTION = 1000
+# Rows are locked in order, because two workers apply lists at the same time.
 APPLY = """
     with event as (
         select * from unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::numeric[])
@@ -47,15 +44,13 @@ class Balances(TransactionalConsumer):
     queue = QUEUE
     name = CONSUMER
     shared = True
+    limit = 1000  # events of a list
 
     def process_batch(self, batch: Any, connection: Connection[Any]) -> None:
-        """Apply a batch. These writes commit together with finish_batch."""
-        count, events = 0, iter(batch)
-        while portion := [row(event) for event in islice(events, PORTION)]:
-            connection.execute(APPLY, [list(column) for column in zip(*portion, strict=True)])
-            count += len(portion)
-        if count:
-            connection.execute(COUNT, [batch.info.id, count])
+        """Apply a list of events. These writes are committed together with its end."""
+        rows = [row(event) for event in batch]
+        connection.execute(APPLY, [list(column) for column in zip(*rows, strict=True)])
+        connection.execute(COUNT, [batch.info.id, len(rows)])
 
 
 def row(event: Event) -> tuple[int, int, int, int, str | None]:

@@ -131,8 +131,9 @@ def _run_steps(
     with connect(database.dsn) as client:
         client.connection.execute((files("pgqpy.demo") / "tables.sql").read_bytes())
         client.create_queue(QUEUE)
-        for consumer in (CONSUMER, *([] if missing_for_spark else [LAKE])):
-            client.register_consumer(QUEUE, consumer)
+        client.register_shared_consumer(QUEUE, CONSUMER)
+        if not missing_for_spark:
+            client.register_consumer(QUEUE, LAKE)
         outcome = play(
             database,
             view,

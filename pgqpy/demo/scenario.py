@@ -156,7 +156,7 @@ def _branch_sums(lake: Path) -> BranchSums:
 
 SHOW_INTERVAL = 0.25  # seconds
 START_TIMEOUT = 30  # seconds for the consumer to connect
-BUSY_TIMEOUT = 2.0  # seconds to wait until both workers have a batch, before the kill
+BUSY_TIMEOUT = 2.0  # seconds to wait until both workers are in a transaction, before the kill
 DRAIN_TIMEOUT = 60  # seconds for the consumer to finish after pgbench's end
 DEAD_TIME = 1.0  # seconds at most from the kill to the restart
 WORKERS = 2
@@ -165,12 +165,14 @@ TPS_WINDOW = 2.0  # seconds
 BALANCES = own_process("pgqpy", "consumer", "run", "pgqpy.demo.balances:Balances")
 TICKER = own_process("pgqpy", "ticker", "run")
 APPLICATION = f"pgqpy consumer {CONSUMER}"
+HANDLER = f"pgqpy handler of {CONSUMER}"
 NOW = "select extract(epoch from clock_timestamp())::float8"
 CONNECTED = """
     select count(*) from pg_stat_activity
      where application_name = %s and datname = current_database()
 """
 AT_WORK = f"{CONNECTED} and xact_start is not null"
+LENGTH = "select pgq.queue_length(%s, %s)"
 FIGURES = """
     select pgq.seq_getval(q.queue_event_seq),
            (select coalesce(sum(events), 0)::bigint from finished_batch),
@@ -250,9 +252,9 @@ class _Scenario:
         self._view.say(f"{who} have stopped")
 
     def _kill_a_worker(self) -> float:
-        """Kill a worker within a batch; return the time by the server's clock."""
+        """Kill a worker in its transaction; return the time by the server's clock."""
         deadline = time.monotonic() + BUSY_TIMEOUT
-        while self._scalar(AT_WORK, APPLICATION) < WORKERS:
+        while self._scalar(AT_WORK, HANDLER) < WORKERS:
             if time.monotonic() > deadline:
                 break
         victim = self._workers.pop(0)
@@ -269,14 +271,11 @@ class _Scenario:
             time.sleep(SHOW_INTERVAL)
 
     def _drain(self) -> None:
-        """Tick a last time and wait until the consumer has finished that tick."""
-        tick = self._client.tick_queue(QUEUE)
-        last = 0 if tick is None else tick[0]
+        """Wait until the consumer has handled all events."""
 
         def through() -> bool:
             self._show()
-            (info,) = self._client.get_consumer_info(QUEUE, CONSUMER)
-            return info.last_tick is not None and info.last_tick >= last
+            return bool(self._scalar(LENGTH, QUEUE, CONSUMER) == 0)
 
         self._until(through, DRAIN_TIMEOUT, "the consumer does not get to the end of the queue")
 

@@ -196,8 +196,6 @@ def _blocked(row: Row, holder: locks.Holder) -> tuple[Level, str] | None:
         return OF_TICKERS[lock]
     if row["consumer"]:
         return _consumer_blocked(row, holder, may_not_consume=may_not_consume)
-    if kind == locks.RUN and may_not_consume:
-        return "warn", "a run of a consumer that is shared or has lanes may wait for it"
     if row["queue_name"] and row["exclusive"]:
         return "fail", f"queue {row['queue_name']} is not ticked unless it is being dropped"
     if row["queue_name"] and may_not_tick:

@@ -1,4 +1,4 @@
-"""Checks of consumers: behind, detached, not running; retry, dead and parked events."""
+"""Checks of consumers: behind, detached, not running; retry and dead events."""
 
 from __future__ import annotations
 
@@ -21,18 +21,16 @@ RETRY_SLACK = timedelta(minutes=1)
 MANY_FAILING = 10  # events that failed five times or more
 HANGS = (
     "look into its log, as an error may end each of its runs; else look whether its handler hangs, "
-    "or whether it waits because of min_count; parked events come only to a class with "
-    "on_error = 'park'; handler_timeout ends a process that "
-    "hangs, and part_size keeps the progress of a long batch"
+    "or whether it waits because of min_count; handler_timeout ends a process that hangs, and "
+    "part_size keeps the progress of a long batch"
 )
 STOPS = (
-    "look into its log: an error may end each of its runs; with on_error = 'retry' or 'park' a "
-    "consumer goes on with the other events"
+    "look into its log: an error may end each of its runs; with on_error = 'retry' a consumer goes "
+    "on with the other events"
 )
 
-# A shared consumer is where its slowest worker is: the workers' own rows are left out. So are those
-# of detached consumers, here and in RUNNING: they hold up no rotation, and the check "stalled"
-# names them.
+# Subconsumers are left out. So are detached consumers, here and in RUNNING: they hold up no
+# rotation, and the check "stalled" names them.
 CONSUMERS = """
     select i.queue_name, i.consumer_name, i.lag, i.last_seen, i.pending_events,
         q.queue_rotation_period as rotation_period
@@ -64,21 +62,19 @@ def judge_consumers(rows: list[Row]) -> Iterator[Finding]:
         yield Finding("ok", "consumer", f"{len(rows)} consumer(s), none blocks rotation")
 
 
-# waited: how long events have waited, see get_waiting_since. pending_events: with all parked
-# events, due or not. Positions whose tick does not exist are left to the check "position". runs: a
-# session, or a lease that has not ended. open: the batches of workers. locker: whose transaction
-# may hold it up.
+# waited: how long events have waited, see get_waiting_since; those in flight of a shared consumer
+# too. Positions whose tick does not exist are left to the check "position". runs: a session, or a
+# lease that has not ended. locker: whose transaction may hold it up.
 RUNNING: LiteralString = f"""
-    select i.queue_name, i.consumer_name, i.last_seen,
-        i.pending_events + k.parked_events as pending_events,
-        i.current_batch as batch, w.open, s.sub_mode = 'inflight' as receives,
+    select i.queue_name, i.consumer_name, i.last_seen, i.current_batch as batch,
+        i.pending_events + coalesce(f.fresh + f.returned + f.in_pieces, 0) as pending_events,
+        f.lag is not null as shared,
         (select p.pos_pins is not null from pgq.current_position p
             where p.sub_id = s.sub_id) as by_ticks,
-        now() - pgq.get_waiting_since(i.queue_name, i.consumer_name) as waited,
-        r.pid is not null or w.leases > 0 or exists (
-            select from pgq.inflight
-            where run_sub = s.sub_id and run_token > 0
-                and (run_due is null or run_due > clock_timestamp())) as runs,
+        greatest(now() - pgq.get_waiting_since(i.queue_name, i.consumer_name), f.oldest) as waited,
+        r.pid is not null or exists (
+            select from pgq.get_holders(i.queue_name, i.consumer_name) h
+            where h.lease_until > clock_timestamp()) as runs,
         now() - (select max(p.pos_moved) from pgq.current_position p
             where s.sub_id in (p.sub_id, p.sub_parent)) as last_move,
         (select locker from ({locks.LOCKERS}) l limit 1) as locker
@@ -87,15 +83,10 @@ RUNNING: LiteralString = f"""
         join pgq.tick done on done.tick_queue = q.queue_id and done.tick_id = i.last_tick
         join pgq.consumer c on c.co_name = i.consumer_name
         join pgq.registration s on s.sub_queue = q.queue_id and s.sub_consumer = c.co_id
-        left join (select distinct on (1, 2) * from ({locks.RUNNING}) r) r  -- of workers, any
+        left join (select distinct on (1, 2) * from ({locks.RUNNING}) r) r
             on r.queue_name = i.queue_name and r.consumer_name = i.consumer_name
-        join (
-            select queue_name, consumer_name, count(*) filter (where lease_left > '0') as leases,
-                count(current_batch) filter (where worker is not null) as open
-            from pgq.get_worker_info() group by 1, 2) w
-            on w.queue_name = i.queue_name and w.consumer_name = i.consumer_name
-        join pgq.get_consumer_counts() k
-            on k.queue_name = i.queue_name and k.consumer_name = i.consumer_name
+        left join pgq.get_inflight() f
+            on f.queue_name = i.queue_name and f.consumer_name = i.consumer_name
     where s.sub_parent is null and s.sub_detached is null order by 1, 2
 """  # noqa: S608  # our own query within our own
 
@@ -113,8 +104,6 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
         if is_ahead(row["last_seen"]):
             seen = f"its last call {in_future(row['last_seen'])}"
         batch = "it was" if row["batch"] is None else f"its batch {row['batch']} is open,"
-        if row["open"]:
-            batch = f"{row['open']} batch(es) of its workers are open,"
         oldest = f"the oldest for {duration(row['waited'])}"
         if is_ahead(row["waited"]):
             oldest = f"their tick {in_future(row['waited'])}"
@@ -129,12 +118,12 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
         level: Level = "warn" if at_times or _unattended(row) <= GONE else "fail"
         remedy = f"run {_runner(row)}, or give it up: {unregistering(queue, consumer)}"
         yield Finding(level, "running", what, _lock_first(row, remedy))
-    # The check "worker" tells of each worker that has a batch.
+    # Of a shared one, the check "inflight" tells of what is claimed for long.
     hanging = [
         row
         for row in rows
         if (row["runs"] or _unattended(row) <= QUIET)
-        and not row["open"]
+        and not row["shared"]
         and _unattended(row, "last_move") > GONE
     ]
     for row in hanging:
@@ -174,9 +163,8 @@ def _runner(row: Row) -> str:
     """Name what runs a consumer."""
     if row["by_ticks"]:
         return "the archive or Spark query that uses it"
-    if row["receives"]:
-        return "the program that calls receive()"
-    return "it (pgqpy consumer run MODULE:CLASS)"
+    program = ", or the program that calls receive" if row["shared"] else ""
+    return f"it (pgqpy consumer run MODULE:CLASS{program})"
 
 
 def _unattended(row: Row, call: str = "last_seen") -> timedelta:
@@ -185,6 +173,32 @@ def _unattended(row: Row, call: str = "last_seen") -> timedelta:
         return timedelta(0)
     known = [each for each in (row["waited"], row[call]) if not is_ahead(each)]
     return min(known, default=GONE + QUIET)
+
+
+# The attempts are null where nobody counts them.
+CRASHES = """
+    select q.queue_name, c.co_name as consumer_name, p.pos_batch as batch,
+        p.pos_attempts as attempts
+    from pgq.current_position p
+        join pgq.queue q on q.queue_id = p.sub_queue
+        join pgq.consumer c on c.co_id = p.sub_consumer
+    where p.pos_batch is not null and p.pos_attempts > 1 order by 1, 2
+"""
+
+
+def judge_crashes(rows: list[Row]) -> Iterator[Finding]:
+    """Report plain consumers whose processes died with their open batch."""
+    for row in rows:
+        queue, consumer = row["queue_name"], row["consumer_name"]
+        what = (
+            f"batch {row['batch']} of consumer {consumer} of queue {queue} is handled for the "
+            f"{row['attempts']}. time: the processes before died with it"
+        )
+        remedy = (
+            "see the log, and whether memory is short; small parts find the event that kills, "
+            f"which is dead then, and {command('event', 'list', queue, 'dead', consumer)} lists it"
+        )
+        yield Finding("warn", "crash", what, remedy)
 
 
 RETRIES = """
@@ -240,28 +254,6 @@ def judge_dead(rows: list[Row]) -> Iterator[Finding]:
         retry, delete = (command("event", verb, queue, consumer) for verb in ("retry", "delete"))
         remedy = f"{dead} lists them, {retry} --all retries them, {delete} --all deletes them"
         yield Finding("warn", "dead", what, remedy)
-
-
-PARKED = """
-    select q.queue_name, c.co_name as consumer_name, count(distinct p.park_key) as keys,
-        now() - min(p.park_since) as longest, max(p.ev_retry) as retries
-    from pgq.parked p join pgq.subscription s on s.sub_id = p.ev_owner
-        join pgq.queue q on q.queue_id = s.sub_queue join pgq.consumer c on c.co_id = s.sub_consumer
-    where p.park_after is not null group by 1, 2 order by 1, 2
-"""
-
-
-def judge_parked(rows: list[Row]) -> Iterator[Finding]:
-    """Report the number of each consumer's parked keys."""
-    for row in rows:
-        queue, consumer = row["queue_name"], row["consumer_name"]
-        what = (
-            f"consumer {consumer} of {queue} has {row['keys']} parked key(s), "
-            f"the longest for {duration(row['longest'])}"
-        )
-        parked = command("event", "list", queue, "parked", consumer)
-        remedy = f"{parked} shows why; its log has the tracebacks"
-        yield Finding("warn", "parked", what, remedy)
 
 
 STALLED = """

@@ -10,13 +10,7 @@ from psycopg import errors
 from psycopg.rows import dict_row
 
 from pgqpy import install
-from pgqpy.doctor import (
-    blockers,
-    consumers,
-    queues,
-    schema,
-    workers,
-)
+from pgqpy.doctor import blockers, consumers, inflight, queues, schema
 from pgqpy.doctor.finding import Finding, Row, quoted_role
 from pgqpy.texts import error_text
 
@@ -59,14 +53,12 @@ def checks(limit: timedelta) -> tuple[Check, ...]:
         Check("stage", queues.STAGES, queues.judge_stages),
         Check("consumer", consumers.CONSUMERS, consumers.judge_consumers),
         Check("running", consumers.RUNNING, consumers.judge_running),
-        Check("worker", workers.WORKERS, workers.judge_workers),
-        Check("worker", workers.OFTEN, workers.judge_often),
-        Check("lane", workers.WAITING, workers.judge_waiting),
-        Check("lane", workers.CHANGES, workers.judge_changes),
-        Check("careful", workers.CAREFUL, workers.judge_careful),
+        Check("inflight", inflight.INFLIGHT, inflight.judge_inflight),
+        Check("inflight", inflight.HOLDERS, inflight.judge_holders),
+        Check("inflight", inflight.KEYS, inflight.judge_keys),
+        Check("crash", consumers.CRASHES, consumers.judge_crashes),
         Check("retry", consumers.RETRIES, consumers.judge_retries),
         Check("dead", consumers.DEAD, consumers.judge_dead),
-        Check("parked", consumers.PARKED, consumers.judge_parked),
         Check("cron", queues.ENTRIES, queues.judge_entries),
         Check("lock", blockers.HELD, blockers.judge_held),
         Check("standby", blockers.STANDBYS, blockers.judge_standbys),

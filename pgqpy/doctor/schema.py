@@ -115,16 +115,16 @@ PUBLIC = """
         from pg_namespace where nspname in ('pgq', 'pgq_coop')
         union all
         select 'EXECUTE on ' || p.oid::regprocedure,
-            proname ~ '(?x)^(get_((queue|consumer|worker|stalled|rotation|tick|cron)_info
-                | tick_(at|marks) | (consumer|delayed|retry)_counts | queue_metrics | waiting_since)
-                | schema_version)$',
+            proname ~ '(?x)^(get_((queue|consumer|stalled|rotation|tick|cron)_info
+                | tick_(at|marks) | (consumer|delayed|retry)_counts | queue_metrics | waiting_since
+                | inflight | holders) | queue_length | schema_version)$',
             has_function_privilege('public', p.oid, 'execute')
         from pg_proc p
         where pronamespace in (to_regnamespace('pgq'), to_regnamespace('pgq_coop')) and prosecdef
             and 'search_path=pg_catalog, pg_temp' = any (proconfig)
         union all
         select 'SELECT on pgq.' || relname,
-            relname !~ '(?x)^(event_.* | retry_queue | delayed_event | dead_event | parked
+            relname !~ '(?x)^(event_.* | retry_queue | delayed_event | dead_event | kept_event
                 | skipped_event | dedup_key | ledger | stage | cron | replay
                 | change | history(_[0-2])?)$',
             has_any_column_privilege('public', c.oid, 'select')
@@ -133,7 +133,7 @@ PUBLIC = """
             and relname ~ '(?x)^(installation | queue | checked | tick(_recent)?
                 | truncation_[0-9]+ | consumer | registration | subscription | (current_)?position
                 | event_(template|[0-9]+(_[0-9]+)?) | retry_queue | delayed_event | dead_event
-                | parked | skipped_event | dedup_key | ledger | stage | cron | replay
+                | kept_event | skipped_event | dedup_key | ledger | stage | cron | replay
                 | change | history(_[0-2])?)$'
     ) rights (right_name, wanted, granted)
     where wanted <> granted and not exists (select from pg_extension where extname = 'pgq')

@@ -1,6 +1,7 @@
 """Immutable records that calls return: events, batches, queues, consumers, ticks."""
 
 from pgqpy.records.events import (
+    Attempt,
     Batch,
     BatchInfo,
     Cancellation,
@@ -10,9 +11,9 @@ from pgqpy.records.events import (
     Event,
     Failure,
     InsertedOnce,
-    Part,
-    RunState,
+    ListInfo,
 )
+from pgqpy.records.sharing import Holder, InflightInfo, KeptEvent, WaitingEvent, WaitingKey
 from pgqpy.records.state import (
     Change,
     ConsumerCounts,
@@ -22,11 +23,10 @@ from pgqpy.records.state import (
     DelayedEvent,
     DelayedMoves,
     HistoryPoint,
-    Lanes,
     MaintOperation,
-    ParkedKey,
     QueueInfo,
     QueueMetrics,
+    Registration,
     RetryCount,
     RotationTable,
     SeekResult,
@@ -35,10 +35,10 @@ from pgqpy.records.state import (
     TickInfo,
     TickMark,
     TickStage,
-    WorkerInfo,
 )
 
 __all__ = [
+    "Attempt",
     "Batch",
     "BatchInfo",
     "Cancellation",
@@ -55,21 +55,23 @@ __all__ = [
     "Event",
     "Failure",
     "HistoryPoint",
+    "Holder",
+    "InflightInfo",
     "InsertedOnce",
-    "Lanes",
+    "KeptEvent",
+    "ListInfo",
     "MaintOperation",
-    "ParkedKey",
-    "Part",
     "QueueInfo",
     "QueueMetrics",
+    "Registration",
     "RetryCount",
     "RotationTable",
-    "RunState",
     "SeekResult",
     "StalledInfo",
     "Tick",
     "TickInfo",
     "TickMark",
     "TickStage",
-    "WorkerInfo",
+    "WaitingEvent",
+    "WaitingKey",
 ]

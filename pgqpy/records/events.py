@@ -74,26 +74,23 @@ class Batch(NamedTuple):
     event_seq: int
     prev_event_seq: int
 
-    @property
-    def parked(self) -> bool:
-        """Whether it holds parked events: it lies between a tick and itself."""
-        return self.tick_id == self.prev_tick_id
 
-
-class Part(NamedTuple):
-    """What a worker of a shared consumer took.
+class ListInfo(NamedTuple):
+    """What a list of a shared consumer is part of. It has no ticks: it comes when it is claimed.
 
     Attributes:
-        batch: the range; its consumer is the subconsumer's name.
-        part_size: handle so many events at a time, because holders before died; None: as you like.
-        tries: how often a holder died while it handled only the first open event; None: never.
-        died: the tokens of the holders that `tries` counts.
+        id: the token of the claim.
+        queue: the queue.
+        consumer: the consumer.
+        tick_id: None, in place of a batch's.
+        prev_tick_id: None.
     """
 
-    batch: Batch
-    part_size: int | None
-    tries: int | None
-    died: tuple[str, ...] = ()
+    id: int
+    queue: str
+    consumer: str
+    tick_id: None = None
+    prev_tick_id: None = None
 
 
 class BatchInfo(NamedTuple):
@@ -110,12 +107,12 @@ class BatchInfo(NamedTuple):
     seq_end: int
 
 
-class RunState(NamedTuple):
-    """How carefully a run is to handle events, from `begin_run`."""
+class Attempt(NamedTuple):
+    """A batch that a process has opened to handle it, from `open_batch`."""
 
-    part_size: int | None  # events of a part; None: whole batches
-    tries: int | None  # how often a run died while it handled only the first open event
-    died: str | None  # the token of the run that died
+    batch: Batch
+    attempts: int | None  # at what is first in it, this one too; None: nobody counts
+    position: int | None  # pos_no, for finish_part
 
 
 class Failure(NamedTuple):

@@ -1,8 +1,8 @@
-"""Records about queues, consumers, workers, and what waits for them."""
+"""Records about queues, consumers, and what waits for them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -51,7 +51,7 @@ class QueueMetrics(NamedTuple):
 class ConsumerInfo(NamedTuple):
     """The position of a consumer on a queue; `lag` is the age of its last finished tick.
 
-    Fields are None if the tick is missing. Subconsumers have no position of their own.
+    Fields are None if the tick is missing.
     """
 
     queue_name: str
@@ -65,77 +65,30 @@ class ConsumerInfo(NamedTuple):
 
 
 class ConsumerCounts(NamedTuple):
-    """The numbers of a consumer's retry, dead and parked events, each counted up to a limit.
-
-    `parked_for` is how long the first parked event waits; None: there is none.
-    """
+    """The numbers of a consumer's retry and dead events, each counted up to a limit."""
 
     queue_name: str
     consumer_name: str
     retry_events: int
     dead_events: int
-    parked_events: int = 0
-    parked_keys: int = 0
-    parked_for: timedelta | None = None
 
 
-class Lanes(NamedTuple):
-    """The lanes of a consumer: how many, and the field of the event that decides its lane."""
+class Registration(NamedTuple):
+    """How a consumer runs: plain, by one process, or shared; and what it takes.
 
-    lanes: int
-    key: str
-
-
-class WorkerInfo(NamedTuple):
-    """Who works for a consumer, and on what, from `get_worker_info`.
-
-    Attributes:
-        mode: how the consumer runs: plain, shared or lanes; None until the first run.
-        worker: the name of a worker of a shared consumer, or of a lane; None: the consumer
-            itself.
-        alive: False: another worker may take the batch over; None: the server cannot know.
-        pid: the session that holds its lock; None without one.
-        holder: the token of the run that has, or had last, the position.
-        finished_to: the batch is finished up to this event id.
-        messages: the leased events that are not finished; None: the batch is no lease.
-        lease_left: until the lease ends, negative if it has; None: no lease.
-        last_seen: since the last heartbeat.
-        last_move: since the batch was opened, or a part of it finished; a worker that takes it over
-            or begins again counts only if nobody was at work for ten minutes.
-        attempt: 1, and one for each process that is known to have died with the batch, or for each
-            lease that ended.
-        part_size: the largest part in careful mode; None: whole batches.
-        tries: how often a process died while it handled only the first open event.
-        filter: which events the consumer takes, such as {"types": ["order.*"]}; None: all of them.
-        lag: the age of the last finished tick; None: a worker without a batch.
+    `filter` is such as {"types": ["order.*"]}; None: all events.
     """
 
     queue_name: str
     consumer_name: str
-    mode: str | None
-    worker: str | None
-    alive: bool | None
-    pid: int | None
-    holder: str | None
-    current_batch: int | None
-    last_tick: int | None
-    next_tick: int | None
-    finished_to: int | None
-    messages: int | None
-    lease_left: timedelta | None
-    last_seen: timedelta
-    last_move: timedelta
-    attempt: int | None
-    part_size: int | None
-    tries: int | None
+    mode: Literal["plain", "shared"]
     filter: dict[str, list[str]] | None
-    lag: timedelta | None
 
 
 class SeekResult(NamedTuple):
     """Where `seek_consumer` moved a consumer: a tick, its time.
 
-    `dropped` counts the events that waited in the retry queue, or were parked, and were deleted.
+    `dropped` counts the events that waited for a retry and were deleted.
     """
 
     tick_id: int
@@ -322,29 +275,6 @@ class DelayedMoves(NamedTuple):
     next_retry: timedelta | None
 
 
-class ParkedKey(NamedTuple):
-    """A parked key: its first event, why that failed, and how many events wait with it.
-
-    `park_error` is None if the event waited for others that are done, and is next.
-    """
-
-    park_key: str
-    events: int
-    park_since: datetime
-    park_after: datetime
-    park_error: str | None
-    park_reason: str | None
-    ev_id: int
-    ev_time: datetime
-    ev_retry: int | None
-    ev_type: str | None
-    ev_data: str | None
-    ev_extra1: str | None
-    ev_extra2: str | None
-    ev_extra3: str | None
-    ev_extra4: str | None
-
-
 class HistoryPoint(NamedTuple):
     """A queue, or one of its consumers, at one moment of the history, from `get_history`.
 
@@ -355,7 +285,6 @@ class HistoryPoint(NamedTuple):
         pending_events: after the position; of a queue, the most of a consumer.
         retry_events: in the retry queue, counted up to 10,000 for each consumer.
         dead_events: counted as these.
-        parked_events: counted as these.
     """
 
     time: datetime
@@ -364,7 +293,6 @@ class HistoryPoint(NamedTuple):
     pending_events: int | None
     retry_events: int | None
     dead_events: int | None
-    parked_events: int | None
 
 
 class Change(NamedTuple):

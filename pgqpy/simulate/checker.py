@@ -2,7 +2,8 @@
 
 The truth of what was committed are the events that the ticks show. Two events of a key have an
 order only if it is the same by tick and by id: a consumer that has fallen behind takes many ticks
-as one batch, which is ordered by id. Events whose transactions did not overlap always have one.
+as one batch, which is ordered by id. Events whose transactions did not overlap always have one. A
+shared consumer takes events before they are ticked: of it, only events of different ticks have one.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pgqpy.simulate.options import MAX_ATTEMPTS, MAX_RETRIES, PART_SIZE, matches
+from pgqpy.simulate.options import MAX_CRASHES, MAX_RETRIES, PART_SIZE, matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -64,6 +65,7 @@ class Handling:
 class History:
     """All that the checker judges."""
 
+    shared: bool = False  # retry counts claims that ended without done, too
     ordered: bool = True  # per key, one at a time
     parks: bool = False  # … also while events fail
     concurrency: int = 1  # events side by side in a worker
@@ -180,20 +182,24 @@ class Span(NamedTuple):
     end: float | None  # None: it never came to an end, and is not waited for
 
 
-def inversions(spans: Iterable[Span]) -> Iterator[tuple[int, int]]:
+def inversions(spans: Iterable[Span], *, in_ticks: bool = True) -> Iterator[tuple[int, int]]:
     """Yield the ids of an earlier and a later event, once for each later one.
 
-    An event is earlier if its id is lower, and its tick is not later.
+    An event is earlier if its id is lower, and its tick is not later; unless `in_ticks`, events of
+    one tick have no order.
     """
     placed = sorted(spans)
     rank = {number: at for at, number in enumerate(sorted(span.id for span in placed), start=1)}
     ends = _LatestEnd(len(placed))
-    for span in placed:
-        end, earlier = ends.below(rank[span.id])
-        if end > span.begin:
-            yield earlier, span.id
-        if span.end is not None:
-            ends.add(rank[span.id], (span.end, span.id))
+    for _, together in groupby(placed, lambda span: (span.tick, span.id if in_ticks else 0)):
+        spans = list(together)
+        for span in spans:
+            end, earlier = ends.below(rank[span.id])
+            if end > span.begin:
+                yield earlier, span.id
+        for span in spans:
+            if span.end is not None:
+                ends.add(rank[span.id], (span.end, span.id))
 
 
 class _LatestEnd:
@@ -289,16 +295,19 @@ def _given_up(history: History) -> Iterator[Violation]:
     for number in history.dead:
         handlings = handled.get(number, [])
         failed = sum(each.outcome == "failed" for each in handlings)
+        retries = max(
+            (each.retry or 0 for each in handlings if each.outcome == "failed"), default=0
+        )
         cut_off = any(each.outcome == "none" for each in handlings)
         good = [each for each in handlings if each.outcome == "ok"]
         if number not in shown:
             yield Violation(PHANTOM, "was given up, and no tick shows it", (number,))
-        elif failed <= MAX_RETRIES and not (cut_off and len(history.killed) >= MAX_ATTEMPTS):
+        elif retries < MAX_RETRIES and not (cut_off and len(history.killed) >= MAX_CRASHES):
             yield Violation(LOST, f"was given up after {failed} failures", (number,))
         elif any(each.run not in history.killed and each.run not in lost for each in good):
             yield Violation(LOST, "was given up, though it was handled", (number,))
     for number, handlings in handled.items():
-        if any((each.retry or 0) > MAX_RETRIES for each in handlings):
+        if not history.shared and any((each.retry or 0) > MAX_RETRIES for each in handlings):
             yield Violation(TWICE, "was retried though it is to be given up", (number,))
 
 
@@ -315,24 +324,34 @@ def repeated(history: History) -> Iterator[Violation]:
 
 def _may_follow(history: History, before: Handling, after: Handling) -> bool:
     """Say whether the event had to come again: after a failure, or after its worker's end."""
-    if after.retry == before.retry:
+    more = (after.retry or 0) - (before.retry or 0)
+    if more == 0:
         return history.excused(before, after.begin)
-    return before.outcome == "failed" and after.retry == (before.retry or 0) + 1
+    failed = before.outcome == "failed"
+    if history.shared:  # a worker may have died with the event before its handler began
+        return more > 0 and (failed or history.excused(before, after.begin))
+    return failed and more == 1
 
 
 def redelivered(history: History) -> int:
     """Count the handlings that repeat another one, because its worker was killed."""
     return sum(
-        after.retry == before.retry and history.excused(before, after.begin)
+        before.outcome != "failed" and history.excused(before, after.begin)
         for handlings in history.handled().values()
         for before, after in pairwise(handlings)
     )
 
 
 def _alone(history: History) -> Iterator[Violation]:
-    """Find events of one key that were handled at the same time."""
+    """Find events of one key that were handled at the same time.
+
+    One that failed on a shared consumer has lost its key, unless it is parked.
+    """
+    lost_keys = history.shared and not history.parks
     latest: dict[str, Handling] = {}  # of those that began, the one that ends last
     for handling in sorted(history.handlings, key=lambda handling: handling.begin):
+        if lost_keys and handling.retry is not None:
+            continue
         key = handling.content.key
         other = latest.get(key)
         if other is not None and handling.begin < other.end and other.event != handling.event:
@@ -351,7 +370,7 @@ def _in_order(history: History) -> Iterator[Violation]:
     """
     seen = set()
     for key, spans in (*_first_deliveries(history).items(), *_of_each_run(history).items()):
-        for earlier, later in inversions(spans.values()):
+        for earlier, later in inversions(spans.values(), in_ticks=not history.shared):
             if (earlier, later) not in seen:
                 seen.add((earlier, later))
                 text = f"of {key[-1]} are not in order: the second began before the first ended"
@@ -380,7 +399,8 @@ def _repeated_behind(history: History) -> Iterator[tuple[str, int, int]]:
                 continue
             start, end = bisect_right(begins, before.begin), bisect_left(begins, each.begin)
             for other in handlings[start:end]:
-                later = other.event > each.event and places[other.event] >= places[each.event]
+                ticks = places[other.event] - places[each.event]
+                later = other.event > each.event and ticks >= history.shared
                 if later and other.run != before.run and other.run not in lost:
                     yield key, each.event, other.event
                     break

@@ -12,9 +12,9 @@ AUDIT = "audit"  # registered for the checker: it keeps every event of the simul
 TYPES = ("placed", "paid", "sent")
 PRODUCERS = 2  # processes
 
-PART_SIZE = 20  # events: a kill repeats no more
+PART_SIZE = 20  # events, of a part or a claim: a kill repeats no more
 MAX_RETRIES = 3
-MAX_ATTEMPTS = 5  # crashes after which an event is given up
+MAX_CRASHES = 3  # after so many that it may have caused, an event is given up
 
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min)")
@@ -30,8 +30,7 @@ class Options:
     rate: float = 0.0  # events per second while the workers run; 0: none
     seconds: float = 10.0  # that events are inserted at the rate
     workers: int = 1  # processes
-    shared: bool = False
-    lanes: int | None = None
+    shared: bool = False  # no order per key
     park: bool = False  # events of a key wait behind one that failed
     concurrency: int = 1
     keys: int = 20
@@ -44,14 +43,8 @@ class Options:
 
     def __post_init__(self) -> None:
         """Raise ValueError for options that exclude each other."""
-        if self.shared and self.lanes:
-            raise ValueError("--shared keeps no order, --lanes does: choose one of them")
         if self.shared and self.park:
             raise ValueError("--shared keeps no order, --park does: choose one of them")
-        if self.workers > 1 and not self.shared and not self.lanes:
-            raise ValueError(
-                f"--workers {self.workers} needs --lanes, which keep the order per key, or --shared"
-            )
         if not (self.fill or self.rate):
             raise ValueError("nothing to insert: give --fill or --rate more than 0")
 
@@ -59,6 +52,11 @@ class Options:
     def ordered(self) -> bool:
         """Whether the events of a key are handled in order, one at a time."""
         return not self.shared
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the consumer is shared: by several handlers, or because failed keys wait."""
+        return self.shared or self.park or self.workers > 1 or self.concurrency > 1
 
     def json(self) -> str:
         """Return the options as JSON."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pgqpy import Event
+    from pgqpy.consumers import ConsumerSettings
     from pgqpy.sandbox import View
 
     Line = dict[str, Any]
@@ -224,20 +225,23 @@ class Worker(Consumer):
 
     queue = QUEUE
     name = CONSUMER
-    key = "extra1"
-    part_size = PART_SIZE
     max_retries = MAX_RETRIES
     backoff = (0.1, 3600.0)  # seconds
 
     def __init__(self, log: LineLog, options: Options) -> None:
         """Connect to nothing yet; PGQPY_DSN names the database."""
-        super().__init__(
-            shared=options.shared,
-            lanes=options.lanes,
-            on_error="park" if options.park else "retry",
-            concurrency=options.concurrency,
-            filter={"type": options.types} if options.types else None,
-        )
+        kind: ConsumerSettings = {"part_size": PART_SIZE}
+        if options.is_shared:
+            kind = {
+                "shared": True,
+                "key": "extra1" if options.ordered else None,
+                "on_error": "park" if options.park else "retry",
+                "concurrency": options.concurrency,
+                "limit": PART_SIZE,
+            }
+        if options.types:
+            kind["filter"] = {"type": options.types}
+        super().__init__(**kind)
         self._log = log
         self._options = options
 

@@ -6,7 +6,7 @@ import random
 import signal
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
 
 from pgqpy import calls
 from pgqpy.child_processes import own_process
@@ -181,6 +181,7 @@ class _Scenario:
         self._stack = stack
         self._reader = LogReader(folder)
         self._history = History(
+            shared=options.is_shared,
             ordered=options.ordered,
             parks=options.park,
             concurrency=options.concurrency,
@@ -193,7 +194,7 @@ class _Scenario:
     def play(self) -> Played:
         options = self._options
         self._client.create_queue(QUEUE)
-        self._client.register_consumer(QUEUE, CONSUMER)
+        self._register()
         audit = self._audit = Audit(self._client)
         self._audited = time.monotonic()
         ticker = self._start("ticker", TICKER, PGQPY_RETRY_PERIOD="0.2")
@@ -221,6 +222,13 @@ class _Scenario:
         if code := ticker.stop():
             raise ticker.failure(f"ended with exit code {code} after SIGTERM")
         return Played(self._history, crew.kills)
+
+    def _register(self) -> None:
+        if self._options.is_shared:
+            key: Literal["extra1"] | None = "extra1" if self._options.ordered else None
+            self._client.register_shared_consumer(QUEUE, CONSUMER, key=key)
+        else:
+            self._client.register_consumer(QUEUE, CONSUMER)
 
     def _tender(self, crew: Crew) -> Callable[[], None]:
         def tend() -> None:
@@ -258,7 +266,7 @@ class _Scenario:
         while True:
             tick = self._client.tick_queue(QUEUE)
             last = 0 if tick is None else tick[0]
-            while self._position() < last:
+            while not self._options.is_shared and self._position() < last:
                 tend()
                 self._check()
                 if self._repeats():
@@ -267,7 +275,7 @@ class _Scenario:
                     return
             tend()
             self._check()
-            if not (self._awaited() or self._parked()) or self._progress.idle > QUIET:
+            if not (self._awaited() or self._in_flight()) or self._progress.idle > QUIET:
                 return
 
     def _repeats(self) -> bool:
@@ -282,9 +290,11 @@ class _Scenario:
         unfinished = self._history.unfinished()
         return unfinished - self._audit.dead() if unfinished else unfinished
 
-    def _parked(self) -> bool:
-        """Say whether events wait behind a failed one of their key."""
-        call = "select pgq.next_parked(%s, %s) is not null"
+    def _in_flight(self) -> bool:
+        """Say whether a shared consumer has still to handle events."""
+        if not self._options.is_shared:
+            return False
+        call = "select pgq.queue_length(%s, %s) > 0"
         return self._client.connection.execute(call, [QUEUE, CONSUMER]).fetchone() == (True,)
 
     def _position(self) -> int:

@@ -22,9 +22,9 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from pgqpy.top.lines import (
     CONSUMERS,
+    HOLDERS,
     QUEUES,
     SORTS,
-    WORKERS,
     answer_line,
     cells,
     consumer_lines,
@@ -212,7 +212,7 @@ class QueueScreen(LiveScreen):
 
 
 class ConsumerScreen(LiveScreen):
-    """A consumer: its workers or lanes with their open batches."""
+    """A consumer; of a shared one, who has claimed events."""
 
     BINDINGS: ClassVar[list[BindingType]] = [BACK]
 
@@ -222,9 +222,9 @@ class ConsumerScreen(LiveScreen):
         self._place = (queue, consumer)
 
     def parts(self) -> ComposeResult:
-        """Yield the details and the workers."""
+        """Yield the details and the holders."""
         yield Static(id="details", markup=False)
-        yield LiveTable(WORKERS, id="workers")
+        yield LiveTable(HOLDERS, id="holders")
 
     def title_line(self, snapshot: Snapshot) -> str:
         """Name the consumer."""
@@ -236,9 +236,8 @@ class ConsumerScreen(LiveScreen):
         consumer = snapshot.consumer(*self._place)
         lines = consumer_lines(consumer) if consumer else ["there is no such consumer"]
         self.query_one("#details", Static).update("\n".join(lines))
-        workers = snapshot.workers_of(*self._place)[:MOST_ROWS]
-        rows = ((f"{number} {each.worker}", each) for number, each in enumerate(workers))
-        self.query_one("#workers", LiveTable).fill(rows)
+        holders = snapshot.holders_of(*self._place)[:MOST_ROWS]
+        self.query_one("#holders", LiveTable).fill((str(each.holder), each) for each in holders)
 
 
 MOST_LINES = 9  # of problems, above the table: max-height in top.tcss

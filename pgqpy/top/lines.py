@@ -40,17 +40,6 @@ def number(value: int | None) -> str | None:
     return None if value is None else str(value)
 
 
-def _ticks(worker: Any) -> str | None:
-    if worker.current_batch is None:
-        return None
-    return f"{worker.last_tick} to {worker.next_tick}"
-
-
-def _process(holder: str | None) -> str | None:
-    """Name a process by its run's token, host:pid:random, without the random part."""
-    return (holder or "").rpartition(":")[0] or holder
-
-
 QUEUES = (
     Column("queue", lambda queue: queue.name, is_number=False),
     Column("events/s", lambda queue: queue.events_per_second),
@@ -59,7 +48,6 @@ QUEUES = (
     Column("dead", lambda queue: queue.dead_events),
     Column("retry", lambda queue: queue.retry_events),
     Column("ticks", lambda queue: queue.state, is_number=False),
-    Column("parked", lambda queue: queue.parked_events),
     Column("delayed", lambda queue: queue.delayed_events),
     Column("size", lambda queue: size(queue.total_bytes)),
     Column("last tick", lambda queue: queue.tick_age),
@@ -72,23 +60,17 @@ CONSUMERS = (
     Column("pending", lambda consumer: consumer.pending_events),
     Column("dead", lambda consumer: consumer.dead_events),
     Column("retry", lambda consumer: consumer.retry_events),
-    Column("workers", lambda consumer: consumer.live_workers),
-    Column("open", lambda consumer: consumer.open_batches),
-    Column("parked", lambda consumer: consumer.parked_events),
+    Column("in flight", lambda consumer: consumer.in_flight),
+    Column("processes", lambda consumer: consumer.processes),
     Column("last seen", lambda consumer: consumer.last_seen),
     Column("mode", lambda consumer: consumer.mode, is_number=False),
 )
-WORKERS = (
-    Column("worker", lambda worker: worker.worker or "(itself)", is_number=False),
-    Column("alive", lambda worker: worker.alive, is_number=False),
-    Column("batch", lambda worker: number(worker.current_batch)),
-    Column("ticks", _ticks, is_number=False),
-    Column("attempt", lambda worker: worker.attempt),
-    Column("last progress", lambda worker: worker.last_move),
-    Column("last seen", lambda worker: worker.last_seen),
-    Column("lease left", lambda worker: worker.lease_left),
-    Column("session", lambda worker: number(worker.pid)),
-    Column("process", lambda worker: _process(worker.holder), is_number=False),
+HOLDERS = (
+    Column("process", lambda holder: holder.name or "(receivers)", is_number=False),
+    Column("claimed", lambda holder: holder.events),
+    Column("oldest claim", lambda holder: holder.oldest_claim),
+    Column("since", lambda holder: holder.since),
+    Column("lease until", lambda holder: holder.lease_until),
 )
 
 
@@ -241,7 +223,7 @@ def queue_lines(snapshot: Snapshot, queue: QueueState) -> list[str]:
 def consumer_lines(consumer: ConsumerState) -> list[str]:
     """Describe a consumer in lines."""
     detached = f", detached since {text(consumer.detached)}" if consumer.detached else ""
-    return [
+    lines = [
         (
             f"mode: {text(consumer.mode)}{detached}; at tick {text(number(consumer.last_tick))}, "
             f"last seen {_ago(consumer.last_seen)}"
@@ -251,15 +233,25 @@ def consumer_lines(consumer: ConsumerState) -> list[str]:
             f"{noun(consumer.pending_events, 'pending event')}, "
             f"{text(consumer.events_per_second)}/s finished"
         ),
+        f"retry: {text(consumer.retry_events)}; dead: {text(consumer.dead_events)}",
+    ]
+    found = consumer.inflight
+    if found is None:
+        return [
+            *lines,
+            f"processes: {text(consumer.processes)}; open batch: {text(number(consumer.batch))}",
+        ]
+    return [
+        *lines,
         (
-            f"workers: {text(consumer.live_workers)}; open batches: {text(consumer.open_batches)}, "
-            f"the longest without progress for {text(consumer.oldest_batch)}"
+            f"in flight: {found.fresh:,} fresh, {found.returned:,} returned, {found.claimed:,} "
+            f"claimed, {found.delayed:,} delayed, {found.waiting:,} waiting, "
+            f"{found.in_pieces:,} in pieces"
         ),
         (
-            f"retry: {text(consumer.retry_events)}; dead: {text(consumer.dead_events)}; "
-            f"parked: {text(consumer.parked_events)} of {text(consumer.parked_keys)} "
-            f"{noun(consumer.parked_keys, 'key')}, "
-            f"the first for {text(consumer.parked_for)}"
+            f"the oldest that may be claimed: {text(found.oldest)}; the oldest claim: "
+            f"{text(found.oldest_claim)}; the front is {text(found.lag)} behind; "
+            f"{found.suspects:,} suspect, {found.crashes:,} {noun(found.crashes, 'crash')}"
         ),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
@@ -11,7 +12,7 @@ from psycopg.rows import dict_row
 
 from pgqpy import calls, locks
 from pgqpy.consumers.missing_ticker import is_late
-from pgqpy.errors import SchemaMissing
+from pgqpy.errors import SchemaMissing, WrongMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
         ConsumerCounts,
         ConsumerInfo,
         DelayedCount,
+        Holder,
+        InflightInfo,
         QueueInfo,
+        Registration,
         StalledInfo,
-        WorkerInfo,
     )
 
     T = TypeVar("T")
@@ -99,7 +102,6 @@ class QueueState:
     pending_events: int | None
     retry_events: Count | None
     dead_events: Count | None
-    parked_events: Count | None
     delayed_events: Count | None
     delayed_overdue: timedelta | None
     rotation_period: timedelta
@@ -109,16 +111,16 @@ class QueueState:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerState:
-    """A consumer of a queue; its workers and lanes are WorkerInfo, which the snapshot has too.
+    """A consumer of a queue.
 
     Attributes:
-        mode: plain, shared or lanes; None until the first run.
+        mode: plain or shared.
         lag: the age of the last finished tick; 0 while no event is pending. The oldest waiting
             event has been visible for at most that time.
         events_per_second: finished since the previous poll; None at the first one.
-        live_workers: sessions, and leases that have not ended, that work for it; None: unknown.
-        open_batches: also those of its workers.
-        oldest_batch: the longest time without progress of an open batch.
+        processes: sessions that run it, or holders of a shared one; None: unknown.
+        batch: the open one of a plain consumer; `batch_end` is its tick.
+        inflight: what a shared one has in flight; None: it is plain, or this is unknown.
         detached: since when; None: rotation waits for it.
     """
 
@@ -132,13 +134,16 @@ class ConsumerState:
     events_per_second: float | None
     retry_events: Count | None
     dead_events: Count | None
-    parked_events: Count | None
-    parked_keys: Count | None
-    parked_for: timedelta | None
-    live_workers: int | None
-    open_batches: int | None
-    oldest_batch: timedelta | None
+    processes: int | None
+    batch: int | None
+    batch_end: int | None
+    inflight: InflightInfo | None
     detached: datetime | None
+
+    @property
+    def in_flight(self) -> int | None:
+        """How many events a shared consumer has in flight."""
+        return None if self.inflight is None else self.inflight.total
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +190,8 @@ class Snapshot:
         took: how many seconds that lasted.
         no_answer: None: the last poll succeeded.
         queues: by name.
-        consumers: by queue and name, without subconsumers: these are workers.
-        workers: of all consumers, a row of the consumer itself (worker None) before its workers.
+        consumers: by queue and name, without subconsumers.
+        holders: of all shared consumers.
         stalled: the consumers that rotation waits for, and the detached ones.
         tickers: the active one first; pgqd, which holds no lock, is not among them.
         findings: of doctor, the worst first, those that are ok too.
@@ -200,7 +205,7 @@ class Snapshot:
     no_answer: NoAnswer | None = None
     queues: tuple[QueueState, ...] = ()
     consumers: tuple[ConsumerState, ...] = ()
-    workers: tuple[WorkerInfo, ...] = ()
+    holders: tuple[Holder, ...] = ()
     stalled: tuple[StalledInfo, ...] = ()
     tickers: tuple[TickerDaemon, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -220,10 +225,9 @@ class Snapshot:
         """Return the consumers of a queue."""
         return tuple(each for each in self.consumers if each.queue == queue)
 
-    def workers_of(self, queue: str, consumer: str) -> tuple[WorkerInfo, ...]:
-        """Return the workers and lanes of a consumer, after the row of the consumer itself."""
-        names = (queue, consumer)
-        return tuple(each for each in self.workers if each[:2] == names)
+    def holders_of(self, queue: str, consumer: str) -> tuple[Holder, ...]:
+        """Return who has claimed events of a shared consumer."""
+        return tuple(each for each in self.holders if each[:2] == (queue, consumer))
 
     @property
     def problems(self) -> tuple[Finding, ...]:
@@ -275,6 +279,7 @@ UNKNOWN = (  # this role may not see it, or the schema is older, or the extensio
     errors.UndefinedFunction,
     errors.UndefinedTable,
     SchemaMissing,
+    WrongMode,  # a consumer of pgq_coop has no length
 )
 
 
@@ -287,8 +292,10 @@ class Found(NamedTuple):
     rotation_ages: dict[str, timedelta]
     counts: list[ConsumerCounts] | None
     delayed: list[DelayedCount] | None
-    workers: list[WorkerInfo] | None
-    processes: dict[Names, int]  # sessions of each consumer
+    registrations: list[Registration] | None
+    inflight: list[InflightInfo] | None
+    holders: list[Holder] | None
+    sessions: dict[Names, int]  # of each consumer that runs
     stalled: list[StalledInfo] | None
     tickers: list[dict[str, Any]]
     skipped: set[str]
@@ -317,8 +324,10 @@ def read(client: Client) -> Found:
         rotation_ages=dict(run(ROTATIONS).fetchall()),
         counts=if_seen(lambda: client.call(calls.admin.get_consumer_counts(COUNTED))),
         delayed=if_seen(lambda: client.call(calls.produce.get_delayed_counts(COUNTED))),
-        workers=if_seen(lambda: client.call(calls.admin.get_worker_info())),
-        processes={row[:2]: row[2] for row in run(PROCESSES).fetchall()},
+        registrations=if_seen(lambda: client.call(calls.admin.get_registrations())),
+        inflight=if_seen(lambda: client.call(calls.sharing.get_inflight())),
+        holders=if_seen(lambda: client.call(calls.sharing.get_holders())),
+        sessions={row[:2]: row[2] for row in run(PROCESSES).fetchall()},
         stalled=if_seen(lambda: client.call(calls.admin.get_stalled_info())),
         tickers=tickers,
         skipped={name for (name,) in run(SKIPPED).fetchall()},
@@ -375,22 +384,22 @@ def consumer_states(found: Found, rates: Mapping[Names, float]) -> tuple[Consume
     """Return the consumers, by queue and name."""
     counts = {each[:2]: each for each in found.counts or ()}
     detached = {each[:2]: each.detached for each in found.stalled or ()}
-    workers: dict[tuple[str, str], list[WorkerInfo]] = {}
-    for each in found.workers or ():
-        workers.setdefault(each[:2], []).append(each)
-    # Subconsumers have neither counts nor workers.
-    known = counts or workers
+    modes = {each[:2]: each.mode for each in found.registrations or ()}
+    flights = {each[:2]: each for each in found.inflight or ()}
+    holders = Counter(each[:2] for each in found.holders or () if each.name)
+    # Subconsumers have neither counts nor a mode.
+    known = counts or modes
     states = []
     for info in found.consumers:
         names = info[:2]
         if known and names not in known:
             continue
-        counted, mine = counts.get(names), workers.get(names)
+        counted, flight = counts.get(names), flights.get(names)
         states.append(
             ConsumerState(
                 queue=info.queue_name,
                 name=info.consumer_name,
-                mode=mine[0].mode if mine else None,
+                mode=modes.get(names),
                 lag=shown_lag(info.lag, info.pending_events),
                 last_seen=info.last_seen,
                 last_tick=info.last_tick,
@@ -398,32 +407,14 @@ def consumer_states(found: Found, rates: Mapping[Names, float]) -> tuple[Consume
                 events_per_second=rates.get(names),
                 retry_events=Count.up_to(counted.retry_events) if counted else None,
                 dead_events=Count.up_to(counted.dead_events) if counted else None,
-                parked_events=Count.up_to(counted.parked_events) if counted else None,
-                parked_keys=Count.up_to(counted.parked_keys) if counted else None,
-                parked_for=counted.parked_for if counted else None,
-                live_workers=_live(mine, found.processes.get(names, 0)) if mine else None,
-                open_batches=sum(map(_is_open, mine)) if mine else None,
-                oldest_batch=max((each.last_move for each in mine if _is_open(each)), default=None)
-                if mine
-                else None,
+                processes=holders[names] if flight else found.sessions.get(names, 0),
+                batch=info.current_batch,
+                batch_end=info.next_tick,
+                inflight=flight,
                 detached=detached.get(names),
             )
         )
     return tuple(states)
-
-
-def _is_open(worker: WorkerInfo) -> bool:
-    return worker.current_batch is not None
-
-
-def _live(workers: Iterable[WorkerInfo], processes: int) -> int:
-    """Count who works: processes that hold a lock, and leases that have not ended.
-
-    A process with several lanes has one lock of its own, and each of its lanes is alive.
-    """
-    alive = [each for each in workers if each.alive]
-    leases = sum(each.pid is None for each in alive)
-    return leases + (processes or len(alive) - leases)
 
 
 def queue_states(
@@ -463,7 +454,6 @@ def queue_states(
                 pending_events=max((each.pending_events or 0 for each in mine), default=None),
                 retry_events=total(each.retry_events for each in mine) if seen else None,
                 dead_events=total(each.dead_events for each in mine) if seen else None,
-                parked_events=total(each.parked_events for each in mine) if seen else None,
                 delayed_events=Count.up_to(waiting.delayed_events) if waiting else None,
                 delayed_overdue=waiting.overdue if waiting else None,
                 rotation_period=info.queue_rotation_period,

@@ -205,7 +205,7 @@ class Watcher:
             took=ended - began,
             queues=queue_states(found, speeds, consumers, tickers, self._sizes),
             consumers=consumers,
-            workers=tuple(found.workers or ()),
+            holders=tuple(found.holders or ()),
             stalled=tuple(found.stalled or ()),
             tickers=tickers,
             findings=self._last.findings,

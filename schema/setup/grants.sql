@@ -14,22 +14,21 @@ begin
             values
         ('public', '
             seq_getval get_queue_info get_queue_metrics get_consumer_info get_consumer_counts
-            get_waiting_since get_worker_info get_stalled_info get_rotation_info get_tick_info
+            get_waiting_since get_stalled_info get_rotation_info get_tick_info
             get_tick_marks get_tick_at get_cron_info get_delayed_counts get_retry_counts
+            get_inflight get_holders queue_length
             quote_fqname version schema_version'),
         ('pgq_reader', '
             batch_event_sql batch_event_tables find_tick_helper register_consumer
             register_consumer_at unregister_consumer next_batch next_batch_info next_batch_custom
             get_batch_events get_batch_info get_batch_cursor event_retry batch_retry event_dead
             get_dead_events revive_dead_events delete_dead_events force_tick finish_batch
-            finish_part check_position begin_run widen_run end_run tick_event_sql get_tick_stages
-            get_tick_events pin_range advance_subscription register_subconsumer
-            unregister_subconsumer
-            set_consumer_mode set_consumer_filter take_part touch_batch
-            register_shared_consumer receive done done_receive retry release dead
-            extend hold renew
-            event_park next_parked take_parked get_parked_keys get_parked retry_parked
-            delete_parked set_lanes register_lanes take_lane take_parked_lane skip_event
+            finish_part open_batch release_batch tick_event_sql get_tick_stages get_tick_events
+            pin_range advance_subscription set_consumer_filter
+            set_consumer_mode set_consumer_limits register_shared_consumer receive done
+            done_receive retry release dead extend hold renew release_holder get_waiting_keys
+            set_due finish_event bury_event get_kept_events delete_kept_events
+            get_waiting_events skip_event
             seek_consumer get_delayed_events set_stall_policy reattach_consumer'),
         ('pgq_dashboard pgq_reader', '
             get_history get_dead_event_bounds get_dead_event_counts'),
@@ -71,9 +70,9 @@ begin
             select 'public select run_' || unnest(array[
                 'sub', 'token', 'no', 'due', 'attempts', 'took', 'part', 'crashes', 'holder',
                 'ids']))),
-        ('front piece last_run holder inflight_copy', '{}'),
-        ('event_template retry_queue parked skipped_event delayed_event', '{pgq_reader select}'),
-        ('dead_event dedup_key ledger stage cron replay', '{pgq_admin select}'),
+        ('front piece last_run claim_rate holder inflight_copy', '{}'),
+        ('event_template retry_queue skipped_event delayed_event', '{pgq_reader select}'),
+        ('dead_event kept_event dedup_key ledger stage cron replay', '{pgq_admin select}'),
         ('change history history_0 history_1 history_2', '{pgq_admin select}'),
         ('batch_id_seq queue_queue_id_seq consumer_co_id_seq registration_sub_id_seq', '{}'),
         ('change_change_id_seq', '{}'),

@@ -61,31 +61,14 @@ create table pgq.dead_event (
 );
 comment on table pgq.dead_event is 'Events that a consumer gave up on, and why.';
 
--- Table: pgq.parked. Events of the subscription ev_owner that wait because an earlier event of
--- their key failed.
---
--- A key with rows is parked. Its row with the lowest park_no is the head: the event that failed.
--- Its park_after is the time from which take_parked returns it again. The others, its followers,
--- have none until they fail: they come when the head is done or dead. park_batch is the last batch
--- of parked events in which the event failed: see take_parked.
---
--- park_no counts up within its key. A sequence would be behind in a copy of the database that lacks
--- its value, and then followers would come before their head.
-create table pgq.parked (
-    park_key text collate "C" not null,
-    park_no bigint not null,
-    park_since timestamptz not null default clock_timestamp(),
-    park_after timestamptz,
-    park_batch bigint,
-    park_error text,  -- the class of the exception
-    park_reason text,  -- the exception's text
+-- Table: pgq.kept_event. Events that finish_event kept for the subscription ev_owner.
+create table pgq.kept_event (
+    kept_at timestamptz not null default clock_timestamp(),
     ev_queue int not null,
     like pgq.event_template,
-    primary key (ev_owner, park_key, park_no),
-    unique (ev_owner, ev_id)
-) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
-create index parked_after_idx on pgq.parked (ev_owner, park_after) where park_after is not null;
-comment on table pgq.parked is 'Events that wait behind a failed event of their key.';
+    primary key (ev_owner, ev_id)
+);
+comment on table pgq.kept_event is 'Events that were done, and are kept.';
 
 -- Table: pgq.dedup_key. The keys under which insert_event_once inserted events, until when each one
 -- is taken, and the event's id.
@@ -105,8 +88,8 @@ create index dedup_key_event_idx on pgq.dedup_key (dedup_ev_id);
 create index dedup_key_until_idx on pgq.dedup_key (dedup_until);
 comment on table pgq.dedup_key is 'Keys of insert_event_once that are taken.';
 
--- Table: pgq.skipped_event. Events that cancel_event or skip_event hides from the batches of the
--- subscription skip_sub.
+-- Table: pgq.skipped_event. Events that cancel_event or skip_event hides from the subscription
+-- skip_sub, and events that a shared consumer had done when leave_flight or repair_flight moved it.
 --
 -- A row names one row of an event table by its own ev_txid and ev_id: an event, also one of a
 -- stage, or a retried copy. The transactions of a batch are a range, so a batch finds its rows by

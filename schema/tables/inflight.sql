@@ -34,10 +34,10 @@ create table pgq.front (
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 comment on table pgq.front is 'How far a shared consumer has looked: the highest front_no counts.';
 
--- Table: pgq.piece. Where the events of a large range are that no refill has read yet: of 1,024 ids
--- and one event table, the first and the last place. The range is what piece_end sees and
--- piece_start does not. Meanwhile the consumer's position stays before the range, so that no event
--- of it is truncated.
+-- Table: pgq.piece. The places of events of a large range that no refill has read yet: a row has
+-- the first and the last place of 1,024 ids in one event table. piece_end sees the events of the
+-- range, and piece_start does not. Meanwhile the consumer's position stays before the range, so no
+-- event of it is truncated.
 create table pgq.piece (
     piece_sub int not null,
     piece_front bigint not null,  -- front_no
@@ -53,17 +53,20 @@ comment on table pgq.piece is 'Parts of large ranges that a shared consumer has 
 
 -- Table: pgq.inflight. The runs of a shared consumer's events that are not done.
 --
--- A run is some events with one fate: one claim, one lease, one count of attempts. run_ids and
--- run_places say which, in order, and where they are in event table run_table. A run has one key.
+-- A run is some events with one fate: one claim, one lease, one count of attempts. run_ids are the
+-- ids, in order, and run_places their places in event table run_table. A run has one key, or none.
 --
 -- run_token is the state. > 0: claimed, by the claim with this token. 0: fresh. -1: delayed until
 -- run_due. -2: waits behind an earlier run of its key. -4: returned or promoted, claimed first.
 -- run_token leads the primary key, so what cannot be claimed costs a claim nothing.
 -- run_ord orders the runs of a key. run_behind: the run is claimed when no run of the key from
 -- run_behind to before run_ord is left; null: at once. See add_runs.
+-- run_slot, where several runs of a key may be claimed: the slot of its key that a claimed or
+-- claimable run has; null: the run waits, is delayed, or is of a chain. See add_slotted.
 -- run_due of a claim is the end of its lease; null: the holder's lease counts.
--- run_took: how many events the claim had. run_part: at most so many are claimed together, because
--- a claim that had them never ended. run_crashes: how many claims of this event alone never ended.
+-- run_took: how many events the claim had. run_claimed: when it was made. run_part: at most so many
+-- are claimed together, because a claim that had them never ended. run_crashes: how many claims of
+-- this event alone never ended.
 create sequence pgq.run_no_seq maxvalue 140737488355327;  -- 2^47 - 1: see new_token
 create table pgq.inflight (
     run_sub int not null,
@@ -73,9 +76,11 @@ create table pgq.inflight (
     run_key bigint,
     run_ord bigint not null,
     run_behind bigint,
+    run_slot smallint,
     run_table smallint not null,
     run_attempts int not null default 0,
     run_took int,
+    run_claimed timestamptz,
     run_part int,
     run_crashes smallint not null default 0,
     run_holder int,
@@ -87,6 +92,8 @@ create table pgq.inflight (
 alter table pgq.inflight alter run_ids set storage external, alter run_places set storage external;
 create index inflight_due_idx on pgq.inflight (run_sub, run_due) where run_due is not null;
 create index inflight_key_idx on pgq.inflight (run_sub, run_key, run_ord) where run_key is not null;
+create index inflight_slot_idx on pgq.inflight (run_sub, run_key, run_slot)
+    where run_slot is not null;
 comment on table pgq.inflight is 'Runs of events that a shared consumer has not done yet.';
 
 -- Table: pgq.last_run. The last run of each key, for add_runs alone. The newest row is the first
@@ -123,5 +130,16 @@ create table pgq.holder (
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 create index holder_sub_idx on pgq.holder (holder_sub);
 comment on table pgq.holder is 'Processes that claim events of shared consumers.';
+
+-- Table: pgq.claim_rate. How many events a shared consumer with a rate could still claim at
+-- rate_time: the newest row counts, as in pgq.position (G6).
+create table pgq.claim_rate (
+    rate_sub int not null,
+    rate_no bigint not null,
+    rate_left double precision not null,
+    rate_time timestamptz not null default clock_timestamp(),
+    primary key (rate_sub, rate_no)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
+comment on table pgq.claim_rate is 'How many events a shared consumer with a rate may claim.';
 
 end if; end $$;

@@ -1,7 +1,7 @@
 do $$ begin if not exists (select from pgq.installation) then
 
 -- Table: pgq.history. The last 24 hours of queues and consumers, a row a minute for all of them:
--- arrays side by side, with 12 bytes for each queue and 28 for each consumer before compression.
+-- arrays side by side, with 12 bytes for each queue and 24 for each consumer before compression.
 -- maint_history writes them, get_history reads them.
 --
 -- The rows are in three tables that inherit. One is written for twelve hours, and truncated before
@@ -15,8 +15,7 @@ create table pgq.history (
     hist_lags real[] not null,  -- seconds; 0: no event is pending; null: unknown
     hist_pending bigint[] not null,
     hist_retries int[] not null,
-    hist_dead int[] not null,
-    hist_parked int[] not null
+    hist_dead int[] not null
 );
 comment on table pgq.history is 'The last 24 hours of queues and consumers; holds no row itself.';
 for n in 0 .. 2 loop

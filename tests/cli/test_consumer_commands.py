@@ -89,7 +89,7 @@ def test_show_counts_what_was_set_aside(run: Run, run_json: RunJson, client: pgq
     assert (listed["shipping"]["retry_events"], listed["shipping"]["dead_events"]) == (0, 0)
     heading, first, _ = run("consumer", "list", "orders").stdout.splitlines()
     told = (heading.split()[-4:], first.split()[-4:])
-    assert told == (["retry", "dead", "parked", "runs"], ["1", "1", "0", "no"])
+    assert told == (["flight", "retry", "dead", "runs"], ["-", "1", "1", "no"])
 
 
 @pytest.mark.usefixtures("_set_aside")

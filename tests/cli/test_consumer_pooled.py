@@ -22,16 +22,17 @@ pytestmark = pytest.mark.skipif(poolers.PGBOUNCER is None, reason=poolers.WHY_SK
 
 
 @pytest.mark.parametrize("options", [[], ["--workers", "2"]])
-def test_workers_with_a_lease_run_behind_a_pool_in_transaction_mode(
+def test_processes_of_a_shared_consumer_run_behind_a_pool_in_transaction_mode(
     module: Module,
     start: Start,
-    orders: pgqpy.Client,
+    client: pgqpy.Client,
     tmp_path: Path,
     options: list[str],
 ) -> None:
-    orders.insert_event("orders", "placed", "one")
-    orders.tick_queue("orders")
-    with pgbouncer(orders.connection.info.dsn, "transaction") as pooled:
+    client.create_queue("orders")
+    client.register_shared_consumer("orders", "billing")
+    client.insert_event("orders", "placed", "one")
+    with pgbouncer(client.connection.info.dsn, "transaction") as pooled:
         place = module(BILLING) + ":Billing"
         process = start(place, "--dsn", pooled, "--set", "lease=30", *options)
         handled = tmp_path / "handled"

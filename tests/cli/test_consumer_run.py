@@ -69,7 +69,7 @@ def test_it_processes_events_until_a_signal(
     assert "consumer billing of queue orders" in err
 
 
-def test_a_run_is_listed_and_a_second_is_refused_while_it_lives(
+def test_a_run_is_listed_and_a_second_that_does_not_wait_is_refused_while_it_lives(
     module: Module, start: Start, client: pgqpy.Client, run: Run, run_json: RunJson
 ) -> None:
     client.create_queue("orders")
@@ -79,7 +79,7 @@ def test_a_run_is_listed_and_a_second_is_refused_while_it_lives(
     (listed,) = run_json("consumer", "list")
     assert listed["runs"]["application"] == "pgqpy consumer billing"
     with short_grace():
-        second = run("consumer", "run", place)
+        second = run("consumer", "run", "--no-wait", place)
     assert second.exit_code == 1
     last = second.stderr.splitlines()[-1]
     assert last.startswith("error: ")

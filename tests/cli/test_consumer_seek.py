@@ -99,7 +99,7 @@ def test_seek_says_what_it_dropped(run: Run, filled: pgqpy.Client) -> None:
     filled.batch_retry(batch, 3600)
     filled.finish_batch(batch)
     end = run("consumer", "seek", "orders", "billing", "end", "--discard", "--yes")
-    assert end.stderr.endswith("; dropped 1 that waited or were parked\n")
+    assert end.stderr.endswith("; dropped 1 that waited\n")
 
 
 def test_place_that_makes_no_sense_is_refused_with_the_earliest(

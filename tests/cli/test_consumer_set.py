@@ -1,4 +1,4 @@
-"""``consumer set``: mode, lanes, filter and policy; ``consumer register``."""
+"""``consumer set``: mode, filter and policy; ``consumer register``."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from tests.cli.support import Run, RunJson, failed_with
 pytestmark = pytest.mark.usefixtures("orders")
 
 SET = ("consumer", "set", "orders", "billing")
-TAKE = "select batch_id from pgq.take_lane('orders', 'billing', 'app1:1:x', '1 hour')"
 
 
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
         ("mode=shared", "shared"),
-        ("lanes=4 key=extra1", "4 lane(s) by extra1"),
         ("type=order.* type=invoice extra2=eu", "takes types order.*, invoice; extra2 eu"),
         ("policy=warn after=99d size=1TB", "warn after 99 d or from 1099511627776 bytes on"),
     ],
@@ -39,29 +37,13 @@ def test_settings_are_changed_together_or_not_at_all(run: Run, run_json: RunJson
     assert run_json("consumer", "show", "orders", "billing")["filter"] is None
 
 
-def test_lanes_are_not_changed_while_a_change_is_not_done(run: Run, client: pgqpy.Client) -> None:
-    assert run(*SET, "lanes=4", "key=extra1").exit_code == 0
-    client.insert_event("orders", "placed", "1", extra1="a")
-    client.tick_queue("orders")
-    took = client.connection.execute(TAKE).fetchone()
-    client.connection.execute("select pgq.finish_batch(%s)", took)
-    assert run(*SET, "lanes=8", "key=type").exit_code == 0
-    # The other lanes are behind the one that has worked.
-    refused = run(*SET, "lanes=2", "key=extra1")
-    assert failed_with(refused, 1, "the lanes of orders/billing are being changed", "run the cons")
-
-
 @pytest.mark.parametrize(
     ("settings", "exit_code", "told"),
     [
         ("mode", 2, "write name=value"),
         ("mode=lanes", 2, "mode is one of plain, shared"),
-        ("colour=red", 2, "there is no setting 'colour': mode, lanes, key"),
+        ("colour=red", 2, "there is no setting 'colour': mode, key, per_key"),
         ("mode=plain mode=shared", 2, "mode is set twice"),
-        ("lanes=8", 2, "lanes needs key="),
-        ("lanes=8 key=data", 2, "key is one of type, extra1"),
-        ("lanes=many key=type", 2, "'many' is not a valid integer"),
-        ("lanes=0 key=type", 1, "lanes"),
         ("policy=detach", 2, "needs after=… or size=…"),
         ("after=2d", 2, "after needs policy="),
         ("policy=warn size=much", 2, "write 500MB, 20GB, 1.5TB"),

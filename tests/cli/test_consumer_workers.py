@@ -103,7 +103,7 @@ def test_another_worker_takes_over_from_one_that_ends_which_is_started_again(
 ) -> None:
     text, ended, number = case
     client.create_queue("orders")
-    client.register_consumer("orders", "billing")
+    client.register_shared_consumer("orders", "billing")
     for data in ("kill", "one"):
         client.insert_event("orders", "placed", data)
     client.tick_queue("orders")
@@ -238,8 +238,9 @@ async def test_a_worker_that_fails_while_it_stops_is_told(
     ("text", "options", "code", "words"),
     [
         (BILLING, ["--workers", "0"], 2, ["0 is not in the range"]),
+        (BILLING, ["--workers", "2", "--no-wait"], 2, ["--no-wait ends a process"]),
         (BILLING, ["--workers", "1000000"], 2, ["1000000 is not in the range"]),
-        (ALONE, ["--workers", "2"], 1, ["2 workers need lanes, or shared = True, in Billing"]),
+        (ALONE, ["--workers", "2"], 1, ["2 workers need a shared consumer", "key, in Billing"]),
         (BILLING, ["--workers", "2", "--metrics-port", "65535"], 2, ["need ports up to 65536"]),
         (BILLING, ["--workers", "2"], 1, ["no queue", "orders", "pgqpy queue list"]),
     ],
@@ -258,7 +259,7 @@ def test_what_cannot_run_is_reported_once(
             BILLING,
             "plain",
             "2",
-            ["billing of queue orders is plain", "set orders billing mode=shared"],
+            ["billing is not shared", "consumer set QUEUE CONSUMER mode=shared"],
         ),
         (
             ALONE,
@@ -277,6 +278,9 @@ def test_what_every_worker_would_fail_for_is_reported_once(
     number: str,
     words: list[str],
 ) -> None:
-    orders.call(calls.share.set_consumer_mode("orders", "billing", mode))
+    if mode is None:
+        orders.unregister_consumer("orders", "billing")
+    elif mode == "shared":
+        orders.call(calls.sharing.set_consumer_mode("orders", "billing", mode))
     refused = run("consumer", "run", f"{module(text)}:Billing", "--workers", number)
     assert failed_with(refused, 1, *words)

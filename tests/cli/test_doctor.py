@@ -176,24 +176,3 @@ def test_many_events_that_fail_again_and_again(
     assert (code, worst["retry"][0]) == (0, "warn")
     for words in ("billing of orders has 10 events", "pgqpy consumer show orders billing"):
         assert words in worst["retry"][1]
-
-
-def test_messages_that_are_leased_again_and_again_are_reported(
-    examine: Examine, client: pgqpy.Client
-) -> None:
-    """A program that receives them is restarted, and ends before done() each time."""
-    client.create_queue("orders")
-    client.receive("orders", "mails", wait=0)
-    client.insert_event("orders", "type", "one")
-    client.tick_queue("orders")
-    for _ in range(6):
-        assert "worker" not in examine()[1]
-        (message,) = client.receive("orders", "mails", wait=0)
-        client.connection.execute("update pgq.inflight set run_due = clock_timestamp()")
-        client.connection.execute("update pgq.inflight set run_crashes = 0")
-    code, worst = examine()
-    assert (code, worst["worker"][0]) == (0, "warn")
-    told = "1 message(s) of consumer mails of queue orders were received up to 6 times"
-    assert told in worst["worker"][1]
-    message.done()
-    assert "worker" not in examine()[1]

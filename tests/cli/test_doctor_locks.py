@@ -25,7 +25,6 @@ def test_locks_that_a_stranger_holds(
     shared = {
         "7366513, 3": "a wrong number of standbys",
         f"7366515, {queue_id + 1}": "queue mails can be neither dropped nor repaired",
-        "7366516, 5": "may wait for it",
         "7366517, 5": "a sequence of a queue may wait",
     }
     held = {

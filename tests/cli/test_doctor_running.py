@@ -10,6 +10,7 @@ import pgqpy
 from pgqpy import calls
 from tests.cli.support import Connect, Connection, Examine, Login, Run, RunJson
 
+NAMES = ("orders", "billing")
 LOCK = "select pg_advisory_lock(7366514, sub_id) from pgq.subscription"
 
 
@@ -112,9 +113,8 @@ def test_a_consumer_that_starts_again_and_again_and_finishes_nothing_is_a_warnin
     connection.execute("update pgq.position set pos_moved = now() - interval '16 minutes'")
     connection.execute("update pgq.tick set tick_time = now() - interval '16 minutes'")
     client.tick_queue("orders")
-    for number in range(2):
-        connection.execute("select pgq.begin_run('orders', 'billing', %s)", [f"run {number}"])
-        connection.execute("select pgq.end_run('orders', 'billing', %s)", [f"run {number}"])
+    for _ in range(2):
+        connection.execute("select pgq.release_batch(batch_id) from pgq.open_batch(%s, %s)", NAMES)
     code, worst = examine()
     assert (code, worst["running"][0]) == (0, "warn")
     for words in ("ago, but has finished nothing for 16 min", "an error may end each of its runs"):
@@ -170,34 +170,16 @@ def test_the_open_batch_of_a_dead_process_is_named(
 
 
 @pytest.mark.usefixtures("waiting")
-@pytest.mark.parametrize(
-    ("ends", "careful", "found"),
-    [
-        (0, None, None),
-        (1, "parts of 1000", "parts of 1000 event(s) are to find"),
-        (4, "parts of 1, 1 crash(es)", "1 crash(es) at the first event of batch "),
-    ],
-)
-def test_a_consumer_whose_process_died_at_work_is_a_warning(
-    client: pgqpy.Client,
-    examine: Examine,
-    run_json: RunJson,
-    ends: int,
-    careful: str | None,
-    found: str | None,
+def test_processes_that_died_with_the_open_batch_are_a_warning(
+    client: pgqpy.Client, examine: Examine, run_json: RunJson
 ) -> None:
-    client.next_batch("orders", "billing")
-    for number in range(ends + 1):
-        query = "select pgq.begin_run('orders', 'billing', %s)"
-        client.connection.execute(query, [f"run {number}"])
-    assert run_json("consumer", "show", "orders", "billing")["careful"] == careful
-    _, worst = examine()
-    assert ("careful" in worst) == (found is not None)
-    if found is not None:
-        assert worst["careful"][0] == "warn"
-        assert found in worst["careful"][1]
-        assert ("handled for the 5. time" in worst["careful"][1]) == (ends == 4)
-        assert "pgqpy event list orders dead billing lists it" in worst["careful"][1]
+    for attempt in (1, 2):
+        opened = client.call(calls.consume.open_batch("orders", "billing", None, None, None))
+        assert run_json("consumer", "show", "orders", "billing")["batch_attempts"] == attempt
+        assert ("crash" in examine()[1]) == (attempt > 1)
+    assert opened
+    told = f"batch {opened.batch.id} of consumer billing of queue orders is handled for the 2. time"
+    assert told in examine()[1]["crash"][1]
 
 
 @pytest.mark.usefixtures("waiting")

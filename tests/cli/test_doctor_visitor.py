@@ -37,7 +37,7 @@ def test_what_the_role_may_not_look_at_is_skipped_and_the_named_roles_skip_nothi
     assert "may look (pgq_dashboard), and no more" in bare_run("--dsn", visitor, "doctor").stdout
     connection.execute(f"grant pgq_writer to {name}".encode())
     told = skipped(bare_run, visitor)
-    assert set(told) == {"stage", "retry", "parked", "transaction"}
+    assert set(told) == {"stage", "retry", "inflight", "transaction"}
     assert f'grant pgq_admin to "{name}"' in told["stage"]
     assert f'grant pg_read_all_stats to "{name}"' in told["transaction"]
     connection.execute(f"grant pgq_admin, pg_read_all_stats to {name}".encode())

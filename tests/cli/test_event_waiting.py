@@ -11,8 +11,7 @@ from psycopg.conninfo import make_conninfo
 import pgqpy
 from pgqpy import calls
 from pgqpy.cli import event_waiting
-from pgqpy.records import Failure
-from tests.cli.support import Connect, Connection, Examine, Login, Run, RunJson, Spawn, failed_with
+from tests.cli.support import Connect, Connection, Login, Run, RunJson, Spawn, failed_with
 from tests.client.conftest import open_batch
 from tests.support.errors import raised
 from tests.support.waiting import eventually
@@ -236,54 +235,55 @@ def test_readers_see_and_change_dead_events_and_nobody_else(
 def waiting(client: pgqpy.Client) -> list[int]:
     """Two events of the key a, the first of which failed; a retrying event; a delayed one."""
     client.create_queue("orders")
-    client.register_consumer(*WHERE)
-    client.insert_events("orders", [("placed", data) for data in ("first", "behind", "again")])
-    client.tick_queue("orders")
-    batch = client.next_batch(*WHERE)
-    assert batch
-    first, behind, again = client.get_batch_events(batch)
-    why = Failure("no such customer", "LookupError")
-    client.call(
-        calls.parked.event_park(batch, [(first, "a", HOUR, why), (behind, "a", None, Failure())])
-    )
-    client.event_retry(batch, again, HOUR)
-    client.finish_batch(batch)
+    client.register_shared_consumer(*WHERE, key="extra1")
+    for data, key in (("first", "a"), ("again", None)):
+        client.insert_event("orders", "placed", data, extra1=key)
+    first, again = client.receive(*WHERE, limit=10, wait=0, key="extra1")
+    first.retry(HOUR)
+    again.retry(2 * HOUR)
+    behind = client.insert_event("orders", "placed", "behind", extra1="a")
+    assert client.receive(*WHERE, wait=0, key="extra1") == []
     late = client.insert_event("orders", "placed", "late", delay=HOUR)
-    return [first.id, behind.id, again.id, late]
+    return [first.event.id, behind, again.event.id, late]
 
 
 def test_waiting_events_are_listed_by_state(
     run: Run, run_json: RunJson, waiting: list[int]
 ) -> None:
-    (key,) = run_json("event", "list", "orders", "parked", "billing")
-    assert (key["park_key"], key["events"], key["ev_id"]) == ("a", 2, waiting[0])
+    failed, behind = run_json("event", "list", "orders", "parked", "billing")
+    assert [failed[name] for name in ("key", "ev_id", "ev_retry")] == ["a", waiting[0], 1]
+    assert [behind[name] for name in ("key", "ev_id", "due")] == ["a", waiting[1], None]
     (retried,) = run_json("event", "list", "orders", "retrying", "billing")
     assert (retried["ev_id"], retried["ev_retry"], retried["ev_data"]) == (waiting[2], 1, "again")
     (delayed,) = run_json("event", "list", "orders", "delayed")
     assert delayed["ev_id"] == waiting[3]
-    assert "LookupError  no such customer" in run(*PARKED).stdout
-    limited = run(*PARKED, "--limit", "0")
-    assert limited.stderr == "only the first 0: --limit shows more\n"
+    limited = run(*PARKED, "--limit", "1")
+    assert limited.stderr == "only the first 1: --limit shows more\n"
 
 
 def test_waiting_events_are_shown_with_their_state(run_json: RunJson, waiting: list[int]) -> None:
     shown = [run_json("event", "show", *WHERE, str(each)) for each in waiting]
     assert [row["state"] for row in shown] == ["parked", "parked", "retrying", "delayed"]
-    assert [row["error"] for row in shown] == ["LookupError", None, None, None]
-    assert shown[3]["ev_data"] == "late"
+    assert [row["ev_data"] for row in shown] == ["first", "behind", "again", "late"]
 
 
-def test_a_parked_event_is_retried_now(
-    run: Run, run_json: RunJson, client: pgqpy.Client, waiting: list[int]
+def test_events_that_failed_are_retried_now(
+    run: Run, client: pgqpy.Client, waiting: list[int]
 ) -> None:
     done = run("event", "retry", *WHERE, *map(str, waiting))
-    assert done.stdout == "1\n"
-    assert done.stderr.splitlines() == [
-        f"event {waiting[2]} is retrying: left alone",
-        f"event {waiting[3]} is delayed: left alone",
-    ]
-    (key,) = client.call(calls.parked.get_parked(*WHERE))
-    assert key.park_after - HOUR < key.park_since
+    assert done.stdout == "2\n"
+    assert done.stderr == f"event {waiting[3]} is delayed: left alone\n"
+    received: set[int] = set()
+
+    def all_came() -> bool:
+        for message in client.receive(*WHERE, wait=0, key="extra1"):
+            received.add(message.event.id)
+            message.done()
+        return received == {*waiting[:3]}
+
+    eventually(all_came)
+    told = run("event", "retry", *WHERE, str(waiting[0])).stderr
+    assert told == f"event {waiting[0]} is neither waiting nor dead: left alone\n"
 
 
 def test_waiting_events_are_deleted_by_their_ids(
@@ -291,10 +291,26 @@ def test_waiting_events_are_deleted_by_their_ids(
 ) -> None:
     done = run("event", "delete", *WHERE, str(waiting[0]), str(waiting[2]), str(waiting[3]))
     assert done.stdout == "2\n"
-    assert done.stderr == f"event {waiting[3]} is delayed: left alone\n"
-    (left,) = client.call(calls.parked.get_parked(*WHERE))
-    assert (left.ev_id, left.park_error, left.events) == (waiting[1], None, 1)
-    assert client.call(calls.admin.get_consumer_counts())[0].retry_events == 0
+    assert done.stderr.splitlines() == [
+        f"event {waiting[3]} is delayed: left alone",
+        "2 event(s) in flight are dead events now: delete them again, or retry them",
+    ]
+    assert {each.ev_id for each in client.get_dead_events(*WHERE)} == {waiting[0], waiting[2]}
+    assert run("event", "delete", *WHERE, str(waiting[2])).stdout == "1\n"
+    (next_,) = client.receive(*WHERE, limit=10, wait=0, key="extra1")
+    assert next_.event.id == waiting[1]
+
+
+def test_kept_events_are_listed_and_deleted(
+    run: Run, run_json: RunJson, client: pgqpy.Client, waiting: list[int]
+) -> None:
+    for event_id in waiting[:2]:
+        client.call(calls.sharing.finish_event(*WHERE, event_id, keep=True))
+    (first, second) = run_json("event", "list", "orders", "kept", "billing")
+    assert [each["ev_id"] for each in (first, second)] == sorted(waiting[:2])
+    assert first["ev_data"] == "first"
+    assert run("event", "delete", *WHERE, *map(str, waiting[:3])).stdout == "3\n"
+    assert run_json("event", "list", "orders", "kept", "billing") == []
 
 
 def test_delayed_events_are_cancelled_for_all_consumers_or_events_for_one(
@@ -330,28 +346,3 @@ def test_delayed_events_are_cancelled_for_all_consumers_or_events_for_one(
 )
 def test_wrong_usage_is_told(run: Run, waiting: list[int], words: str, told: str) -> None:
     assert failed_with(run("event", *words.split()), 2, told)
-
-
-def test_parked_events_that_are_due_wait_for_a_consumer_that_nobody_runs(
-    examine: Examine, waiting: list[int], connection: Connection
-) -> None:
-    connection.execute("update pgq.position set pos_active = now() - interval '1 day'")
-    assert examine()[1]["running"][0] == "ok"
-    connection.execute("update pgq.parked set park_after = park_after - interval '75 minutes'")
-    code, worst = examine()
-    assert (code, worst["running"][0]) == (1, "fail")
-    assert "about 2 event(s) wait, the oldest for 15 min" in worst["running"][1]
-
-
-def test_parked_events_are_counted(
-    run_json: RunJson, client: pgqpy.Client, examine: Examine, waiting: list[int]
-) -> None:
-    (counts,) = client.call(calls.admin.get_consumer_counts())
-    assert counts[2:6] == (1, 0, 2, 1)
-    assert counts.parked_for is not None
-    assert timedelta(0) < counts.parked_for < HOUR
-    assert client.call(calls.admin.get_consumer_counts(1))[0][4:6] == (1, 1)
-    assert run_json("consumer", "show", *WHERE)["parked_events"] == 2
-    _, findings = examine()
-    assert findings["parked"][0] == "warn"
-    assert "pgqpy event list orders parked billing" in findings["parked"][1]

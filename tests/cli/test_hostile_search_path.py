@@ -64,7 +64,7 @@ ARGUMENTS = {  # of the commands that need some; they run in alphabetical order
     "archive run": "--queue orders --to memory://hostile",
     "consumer register": "orders other",
     "consumer seek": "orders billing beginning",
-    "consumer set": "orders billing policy=detach after=2d attached=yes lanes=1 key=type",
+    "consumer set": "orders billing policy=detach after=2d attached=yes mode=shared key=type",
     "consumer show": "orders billing",
     "consumer unregister": "orders other",
     "event cancel": "orders 1",

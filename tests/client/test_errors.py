@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 import pgqpy
-from pgqpy import calls, errors, sqlstates
+from pgqpy import errors, sqlstates
 from pgqpy.errors import PgqError
 from pgqpy.sqlstates import BY_SQLSTATE
 from tests.client.conftest import open_batch
@@ -37,7 +37,7 @@ def raised(connection: psycopg.Connection[Any], code: str, extra: str = "") -> p
 
 
 def test_every_code_of_ours_has_its_class(connection: psycopg.Connection[Any]) -> None:
-    for code in (f"PQ{number:03d}" for number in range(1, len(OURS) + 1)):
+    for code in OURS:
         found = sqlstates.from_database(raised(connection, code), "f", {"queue": "orders"})
         assert type(found) is BY_SQLSTATE[code]
         assert found.queue == "orders"
@@ -47,20 +47,12 @@ def test_every_code_of_ours_has_its_class(connection: psycopg.Connection[Any]) -
         assert str(found).startswith(text)
 
 
-@pytest.mark.parametrize(
-    ("consumer", "named", "what_to_do"),
-    [
-        ("billing", "billing.1", "register it with register_subconsumer"),
-        ("other", "other", "register it with register_consumer"),
-    ],
-)
-def test_a_missing_consumer_or_subconsumer_is_named(
-    queue: pgqpy.Client, consumer: str, named: str, what_to_do: str
-) -> None:
+def test_a_missing_consumer_is_named(queue: pgqpy.Client) -> None:
     with pytest.raises(errors.ConsumerNotFound) as caught:
-        queue.call(calls.share.take_part("orders", consumer, "1"))
-    assert caught.value.what_to_do == what_to_do
-    words = f"consumer {named!r} is not registered on queue 'orders': {what_to_do}"
+        queue.next_batch("orders", "other")
+    words = (
+        "consumer 'other' is not registered on queue 'orders': register it with register_consumer"
+    )
     assert str(caught.value) == words
 
 

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 import pgqpy
+from pgqpy import calls
 from pgqpy.client import listening
 from tests.support.waiting import eventually, eventually_async
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 class Name(str, Enum):
     ORDERS = "orders"
+
+
+pytestmark = pytest.mark.usefixtures("billing_is_shared")
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +49,7 @@ def test_waits_of_several_clients_and_queues_share_one_connection(
     queue: pgqpy.Client, dsn: str, threads: ThreadPoolExecutor, sessions: Callable[[], list[int]]
 ) -> None:
     queue.create_queue('Odd "queue"')
-    queue.register_consumer('Odd "queue"', "billing")
+    queue.call(calls.inflight.register_shared_consumer('Odd "queue"', "billing", None))
     with ExitStack() as stack:
         clients = [stack.enter_context(pgqpy.connect(dsn)) for _ in range(2)]
         received = [

@@ -7,12 +7,16 @@ import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import pgqpy
 from tests.client.test_listening import fill
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+pytestmark = pytest.mark.usefixtures("billing_is_shared")
 
 WAITS_AT_EXIT = """
 import os, sys, threading, pgqpy

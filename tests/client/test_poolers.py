@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 import pgqpy
-from pgqpy import ConnectionFailed
+from pgqpy import ConnectionFailed, calls
 from pgqpy.cli import main
 from pgqpy.client import connect_as_tool, connect_as_tool_async
 from pgqpy.consumers import AsyncConsumer, Consumer
@@ -86,18 +86,18 @@ async def test_a_session_that_a_pool_shares_is_refused_and_left_as_it_was(
             if inspect.isawaitable(opened):
                 await opened
         assert "pooler in session mode" in str(caught.value)
-        assert "a consumer that is shared or has lanes, and has a lease" in str(caught.value)
+        assert "only a shared consumer can use such sessions" in str(caught.value)
         assert application.execute(STATE).fetchone() == before
 
 
-def test_a_worker_with_a_lease_leaves_the_session_that_a_pool_shares_as_it_was(
+def test_a_shared_consumer_leaves_the_session_that_a_pool_shares_as_it_was(
     transactions: str,
 ) -> None:
     with psycopg.connect(transactions, autocommit=True, prepare_threshold=None) as application:
         before = application.execute(STATE).fetchone()
         client = pgqpy.Client(application)
+        client.call(calls.sharing.set_consumer_mode("orders", "billing", "shared"))
         client.insert_event("orders", "t", "paid")
-        client.tick_queue("orders")
         billing = Billing(transactions, shared=True, lease=30)
         billing.run()
         assert billing.handled == "paid"
@@ -180,7 +180,7 @@ def test_receivers_look_by_themselves_behind_a_pool_in_transaction_mode(
         pgqpy.connect(dsn) as other,
         ThreadPoolExecutor(1) as threads,
     ):
-        received = threads.submit(client.receive, "orders", "billing", wait=60)
+        received = threads.submit(client.receive, "orders", "sender", wait=60)
         eventually(lambda: "cannot listen: ConnectionFailed: behind a pooler" in caplog.text)
         other.insert_event("orders", "t", "paid")
         other.tick_queue("orders")

@@ -12,10 +12,12 @@ import psycopg
 import pytest
 
 import pgqpy
-from pgqpy import calls, errors
+from pgqpy import errors
 from tests.client.either import sql
 from tests.client.test_transactions import turn
 from tests.support.gates import wait_until_blocked
+
+pytestmark = pytest.mark.usefixtures("billing_is_shared")
 
 Connect = Callable[[], psycopg.Connection[Any]]
 END = "update pgq.inflight set run_due = clock_timestamp() where run_token = {}"
@@ -95,6 +97,7 @@ async def test_retried_message_comes_again_and_a_dead_one_does_not(orders: Any) 
 
 
 async def test_events_of_a_key_come_one_after_the_other(orders: Any) -> None:
+    await sql(orders, "select pgq.set_consumer_mode('orders', 'billing', 'shared', 'extra1')")
     await receive(orders, key="extra1")
     await filled(orders, "a1", "a2", "b1", "b2")
     firsts = [(await receive(orders, key="extra1", limit=1))[0] for _ in range(2)]
@@ -268,22 +271,18 @@ async def test_lease_is_not_extended_by_less_than_a_second(orders: Any) -> None:
     await finish(message)
 
 
-async def test_plain_consumer_becomes_shared_unless_it_has_a_batch_open(orders: Any) -> None:
-    await filled(orders, "a")
-    batch = await orders.next_batch("orders", "billing")
-    with pytest.raises(errors.ConsumerRunning, match=r"batch \d+ is open"):
+async def test_plain_consumer_is_refused_until_it_is_made_shared(orders: Any) -> None:
+    await sql(orders, "select pgq.set_consumer_mode('orders', 'billing', 'plain')")
+    with pytest.raises(errors.WrongMode, match=r"is not shared.*set_consumer_mode"):
         await receive(orders)
-    await orders.finish_batch(batch)
+    await sql(orders, "select pgq.set_consumer_mode('orders', 'billing', 'shared')")
     await filled(orders, "b")
     assert await received(orders) == [("b", 1)]
     with pytest.raises(errors.WrongMode, match="is shared: its events are received"):
         await orders.next_batch("orders", "billing")
 
 
-async def test_consumers_of_workers_and_missing_queues_are_refused(orders: Any) -> None:
-    await orders.call(calls.share.set_consumer_mode("orders", "billing", "shared"))
-    with pytest.raises(errors.WrongMode, match="billing is shared"):
-        await receive(orders)
+async def test_missing_queues_are_refused(orders: Any) -> None:
     with pytest.raises(errors.QueueNotFound, match="no queue 'nothing'"):
         await orders.receive("nothing", "billing")
 

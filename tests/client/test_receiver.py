@@ -12,6 +12,8 @@ from pgqpy import errors
 from tests.client.either import sql
 from tests.client.test_receive import END, OPEN, filled, received
 
+pytestmark = pytest.mark.usefixtures("billing_is_shared")
+
 TOKEN = "select max(run_token) from pgq.inflight"
 
 
@@ -71,6 +73,7 @@ async def test_leaving_the_block_releases_what_was_not_begun(orders: Any) -> Non
 
 
 async def test_an_event_of_a_key_waits_for_one_before_it_that_was_begun(orders: Any) -> None:
+    await sql(orders, "select pgq.set_consumer_mode('orders', 'billing', 'shared', 'extra1')")
     async with orders.receiver("orders", "billing", key="extra1", limit=4) as r:
         await filled(orders, "a1", "a2", "b1")
         assert (await r.__anext__()).data == "a1"
@@ -81,6 +84,7 @@ async def test_an_event_of_a_key_waits_for_one_before_it_that_was_begun(orders: 
 
 
 async def test_a_retried_event_keeps_those_of_its_key(orders: Any) -> None:
+    await sql(orders, "select pgq.set_consumer_mode('orders', 'billing', 'shared', 'extra1')")
     async with orders.receiver("orders", "billing", key="extra1", limit=6) as r:
         await filled(orders, "a1", "a2", "a3", "b1", "c1", "c2")
         r.done(await r.__anext__())

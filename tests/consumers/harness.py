@@ -151,16 +151,17 @@ class Queue:
 class Running:
     """A consumer that runs in a thread."""
 
-    def __init__(self, consumer: Any) -> None:
-        """Start it."""
+    def __init__(self, consumer: Any, **options: Any) -> None:
+        """Start it with these options of `run()`."""
         self.consumer = consumer
+        self._options = options
         self.error: BaseException | None = None
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
     def _run(self) -> None:
         try:
-            outcome = self.consumer.run()
+            outcome = self.consumer.run(**self._options)
             if inspect.iscoroutine(outcome):
                 asyncio.run(outcome)
         except BaseException as error:  # noqa: BLE001  # reported by join()
@@ -213,13 +214,13 @@ class Maker:
         base = in_transactions(self.base) if transactional else self.base
         return type(f"Consumer{next(self._numbers)}", (base,), members)(self.dsn)
 
-    def start(self, *args: Any, **kwargs: Any) -> Running:
+    def start(self, *args: Any, wait: Any = True, **kwargs: Any) -> Running:
         """Make a consumer and run it in a thread; it is stopped when the test ends."""
-        return self.run(self.consumer(*args, **kwargs))
+        return self.run(self.consumer(*args, **kwargs), wait=wait)
 
-    def run(self, consumer: Any) -> Running:
+    def run(self, consumer: Any, **options: Any) -> Running:
         """Run a consumer in a thread; it is stopped when the test ends."""
-        running = Running(consumer)
+        running = Running(consumer, **options)
         self.started.append(running)
         return running
 

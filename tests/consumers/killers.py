@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import functools
 import logging
 import os
 import re
@@ -21,26 +22,16 @@ from typing import Any
 
 import psycopg
 
-from pgqpy.consumers import AsyncConsumer, Consumer, crash, handler_watch
+from pgqpy.consumers import AsyncConsumer, Consumer, handler_watch
 
 QUEUE, NAME = "orders", "billing"
 MOST_RUNS = 40
 SHAPES: dict[str, Any] = {
     "plain": {},
-    "key": {"concurrency": 4},
-    "asyncio key": {"concurrency": 4},
-    "asyncio": {"concurrency": 4},
+    "asyncio": {},
     "transactional": {"transactional": True},
-    "transactional batches": {"transactional": True, "part_size": 3},
-    "transactional worker": {"transactional": True, "part_size": 5, "shared": True},
+    "transactional batches": {"transactional": True, "part_size": 5000},
 }
-PARK = {"on_error": "park", "key": "extra1", "max_retries": 9, "backoff": (0.0, 3600.0)}
-SHAPES |= {
-    "parked": PARK,
-    "parked, concurrency": PARK | {"concurrency": 4},
-    "parked, transactional": PARK | {"transactional": True},
-}
-LATE = "fails, then kills"
 NOTE = "insert into effect (data) values (%s)"
 SETTINGS: dict[str, Any] = {"handler_timeout": 1, "max_retries": 0}
 GRACE = 0.5  # seconds
@@ -70,21 +61,13 @@ def in_transactions(kind, wanted):
 
 
 class Sync(Consumer):
-    """Handles events, in threads or in transactions."""
+    """Handles events, in transactions or not."""
 
     queue, name = QUEUE, NAME
 
     def process_event(self, event, connection=None):
         """Note the event, or die of it."""
         handle(self, event, connection)
-
-
-class Keyed(Sync):
-    """Handles events of a key in order, in threads."""
-
-    def key(self, event):
-        """Return a key, or hang."""
-        return "key" if event.data != "key hangs" else WAYS["hang"]()
 
 
 class Batches(Consumer):
@@ -99,7 +82,7 @@ class Batches(Consumer):
 
 
 class Async(AsyncConsumer):
-    """Handles events in tasks."""
+    """Handles events in a task."""
 
     queue, name = QUEUE, NAME
 
@@ -108,39 +91,32 @@ class Async(AsyncConsumer):
         handle(self, event, None)
 
 
-class AsyncKeyed(Async):
-    """The same in tasks."""
-
-    key = Keyed.key
-
-
 def handle(consumer, event, connection):
     """Die of the event, or write its effect, in the consumer's transaction or in one of its own."""
     if event.data in WAYS:
         WAYS[event.data]()
-    if event.data == LATE and event.retry is None:
-        raise ValueError(event.data)
-    if event.data == LATE:
-        WAYS["sigkill"]()
     if event.data == "end":
         consumer.stop()
     if connection is not None:
         connection.execute(NOTE, [event.data])
         return
-    with psycopg.connect(sys.argv[1]) as other:
-        other.execute(NOTE, [event.data])
+    noting().execute(NOTE, [event.data])
+
+
+@functools.cache
+def noting():
+    """Return a connection for effects of plain handlers."""
+    return psycopg.connect(sys.argv[1], autocommit=True)
 
 
 def run():
     """Run one consumer to its end."""
     logging.basicConfig(level=logging.INFO)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    handler_watch.GRACE, crash.MAX_ATTEMPTS = GRACE, 4
+    handler_watch.GRACE = GRACE
     settings = {**SETTINGS, **SHAPES[sys.argv[2]]}
     kinds: dict[str, Any] = {
         "asyncio": Async,
-        "key": Keyed,
-        "asyncio key": AsyncKeyed,
         "transactional batches": Batches,
     }
     kind = kinds.get(sys.argv[2], Sync)

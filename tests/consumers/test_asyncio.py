@@ -54,7 +54,7 @@ async def test_cancelling_run_leaves_the_batch_unfinished(queue, dsn, connection
 
 async def test_cancelling_all_tasks_ends_run_before_a_handler_has_begun(queue, dsn):
     class CancelsAll(AsyncConsumer):
-        queue, name, concurrency = QUEUE, CONSUMER, 2
+        queue, name = QUEUE, CONSUMER
 
         async def process_event(self, event):
             for other in asyncio.all_tasks() - {asyncio.current_task(), test}:

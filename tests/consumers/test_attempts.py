@@ -1,63 +1,83 @@
-"""Events that kill their handler: what a consumer does after the run before it has died."""
+"""Attempts at an open batch: what a consumer does after the process before it has died."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pgqpy.consumers import Consumer
-from pgqpy.consumers.crash import new_holder
-from tests.consumers.harness import CONSUMER, END, QUEUE, STATEMENTS, Running, in_transactions
+from pgqpy.consumers.parts import Attempts
+from pgqpy.records import Attempt, Batch, Event
+from tests.consumers.harness import CONSUMER, END, NOTE, QUEUE, STATEMENTS, Running, in_transactions
+from tests.consumers.test_settings import Whole
 from tests.support.waiting import eventually
 
 KILLERS = str(Path(__file__).with_name("killers.py"))
-FINISHED = "select pos_from from pgq.current_position"
-ATTEMPT = "select pos_holder, pos_part, pos_tries from pgq.current_position"
+ATTEMPTS = "select pos_attempts from pgq.current_position"
+OPEN = "select batch_id from pgq.open_batch(%s, %s)"
 OTHERS = [f"good {number}" for number in range(6)]
-SHAPES = [
-    {},
-    {"concurrency": 4},
-    {"transactional": True},
-]
+SHAPES = [{}, {"transactional": True}]
 
 
 @pytest.fixture
-def attempt(client):
-    """Read the holder, the part size and the tries of the consumer."""
-    return lambda: client.connection.execute(ATTEMPT).fetchone()
+def attempts(client):
+    """Read how many processes began to handle what is first."""
+    return lambda: client.connection.execute(ATTEMPTS).fetchone()[0]
 
 
 @pytest.fixture
 def die(queue, client):
-    """Let runs die, one after the other, with a batch open."""
+    """Let processes die, one after the other, with a batch open."""
 
-    def run_and_die(times):
-        assert client.next_batch(QUEUE, CONSUMER) is not None
-        for number in range(times):
-            begin = "select pgq.begin_run(%s, %s, %s)"
-            client.connection.execute(begin, (QUEUE, CONSUMER, f"host:1:{number}"))
+    def open_and_die(times):
+        for _ in range(times):
+            (batch,) = client.connection.execute(OPEN, (QUEUE, CONSUMER)).fetchone()
+            assert batch is not None
 
-    return run_and_die
+    return open_and_die
+
+
+@pytest.mark.parametrize("shape", ["plain", "asyncio", "transactional", "transactional batches"])
+@pytest.mark.parametrize(("before", "after"), [(0, 9), (7, 2), (3210, 1789)])
+def test_a_killer_is_dead_after_five_crashes_and_no_innocent_is(
+    queue, client, spawn, dsn, effects, shape, before, after
+):
+    innocent = [str(number) for number in range(before + after)]
+    datas = [*innocent[:before], "sigkill", *innocent[before:], "end"]
+    client.insert_events(QUEUE, (("test", data) for data in datas))
+    queue.tick()
+    process = spawn(KILLERS, dsn, shape)
+    assert process.wait(120) == 0
+    ends = re.findall(r"ends: (.*)", process.output())
+    assert ends == ["-9 -9 -9 -9 -9 0"]
+    (dead,) = client.get_dead_events(QUEUE, CONSUMER)
+    assert dead.ev_data == "sigkill"
+    assert dead.dead_error.endswith(".ProcessDied")
+    assert dead.dead_reason == "the process died 2 times while it handled only this event"
+    assert dead.dead_tries == 2
+    handled = Counter(effects())
+    assert handled.keys() == {*innocent, "end"}
+    if "transactional" in shape:
+        assert set(handled.values()) == {1}
 
 
 @pytest.mark.parametrize(
-    ("shape", "more"),
+    ("shape", "killers"),
     [
-        ("plain", ["sys.exit", "hang", "regex"]),
-        ("asyncio", ["hang"]),
-        ("transactional", ["memory"]),
+        ("plain", ["os._exit", "sys.exit", "hang"]),
+        ("asyncio", ["segfault", "hang"]),
+        ("transactional", ["segfault", "regex", "memory"]),
         ("transactional batches", ["sys.exit", "hang"]),
-        ("transactional worker", []),
     ],
 )
-def test_an_event_that_kills_is_dead_at_last_and_all_others_are_handled(
-    queue, client, spawn, dsn, effects, shape, more
+def test_all_killers_of_a_batch_are_dead_at_last(
+    queue, client, spawn, dsn, effects, shape, killers
 ):
-    killers = ["sigkill", "os._exit", "segfault", *more]
     mixed = [data for pair in zip(OTHERS, killers, strict=False) for data in pair]
     queue.insert(*mixed, *OTHERS[len(killers) :], "end")
     process = spawn(KILLERS, dsn, shape)
@@ -69,16 +89,12 @@ def test_an_event_that_kills_is_dead_at_last_and_all_others_are_handled(
     if "memory" in dead:
         assert dead.pop("memory").dead_error == "MemoryError"  # an exception like any other
     assert all(event.dead_error.endswith(".ProcessDied") for event in dead.values())
-    reasons = {re.sub(r"\d+", "N", event.dead_reason) for event in dead.values()}
-    only = "the process died N times while it handled only this event"
-    assert reasons == {only}
     handled = Counter(effects())
     assert handled.keys() == {*OTHERS, "end"}
     if "transactional" in shape:
         assert handled.most_common(1)[0][1] == 1
-    # Four ends for the first killer; the others come before the parts are wide again.
-    assert len(ends) <= 4 + (len(dead) - 1) + 1
-    assert {"-9", "3", "-11", "0"} <= set(ends) <= {"-9", "3", "-11", "0", "4", "1"}
+    assert len(ends) <= 5 * len(dead) + 1
+    assert set(ends) <= {"-9", "3", "-11", "0", "4", "1"}
     if "hang" in dead:
         what = r"batch \d+" if "batches" in shape else f"event {dead['hang'].ev_id}"
         assert re.search(f"the handler of {what} has run for", output)
@@ -90,7 +106,7 @@ def noting(seen):
 
 
 @pytest.mark.parametrize("settings", SHAPES)
-def test_the_first_event_is_dead_after_five_crashes(queue, client, make, die, log, settings):
+def test_the_first_event_is_dead_at_the_sixth_attempt(queue, client, make, die, log, settings):
     seen: list[Any] = []
     queue.insert("killer", *OTHERS)
     die(5)
@@ -98,48 +114,19 @@ def test_the_first_event_is_dead_after_five_crashes(queue, client, make, die, lo
     queue.wait_until_finished()
     assert seen == OTHERS
     (dead,) = client.get_dead_events(QUEUE, CONSUMER)
-    assert dead.ev_data == "killer"
-    assert "died 2 times while it handled only this event" in dead.dead_reason
-    assert dead.dead_tries == 2
-    assert f"event {dead.ev_id} (type 'test', retry 0) of queue orders" in log.text
+    assert (dead.ev_data, dead.dead_tries) == ("killer", 2)
+    assert "is dead after 5 crashes" in log.text
 
 
-def test_before_that_it_is_handled_once_more(queue, make, die, attempt):
+@pytest.mark.parametrize("settings", SHAPES)
+def test_before_that_it_is_handled_once_more(queue, client, make, die, settings):
     seen: list[Any] = []
     queue.insert("suspect", *OTHERS)
     die(4)
-    make.start(noting(seen))
+    make.start(noting(seen), **settings)
     queue.wait_until_finished()
     assert seen == ["suspect", *OTHERS]
-    assert attempt()[1:] == (1, None)
-
-
-def test_parts_are_kept_while_careful_and_widen_when_all_is_quiet(
-    queue, client, make, die, attempt, log
-):
-    seen: list[Any] = []
-    kept: list[int] = []
-    note = noting(seen)
-
-    def handler(event):
-        if event.data in ("0000000002", "0000000065", "0000001098"):
-            kept.append(client.connection.execute(FINISHED).fetchone()[0])
-        return note(event)
-
-    queue.fill(1100)
-    die(3)
-    make.start(handler, transactional=not make.asynchronous)
-    queue.wait_until_finished()
-    assert len(seen) == 1100
-    # 34 parts of one event, 34 of 30, and the next one is of 1,000.
-    assert [event_id - kept[0] for event_id in kept] == [0, 33 + 30 - 1, 33 + 34 * 30 - 1]
-    assert attempt()[1] == 1000
-    for number in range(34):
-        queue.deliver(str(number))
-    eventually(lambda: attempt()[1] is None)
-    for size in ("parts of 30", "parts of 1000", "parts of 10000"):
-        assert f"events are handled in {size}" in log.text
-    queue.deliver("as usual")
+    assert client.get_dead_events(QUEUE, CONSUMER) == []
 
 
 def test_an_event_and_its_copy_are_dead_together(queue, client, make, die):
@@ -158,74 +145,155 @@ def test_an_event_and_its_copy_are_dead_together(queue, client, make, die):
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-def test_process_batch_with_parts_is_narrowed_too(queue, client, dsn, die, transactional):
+@pytest.mark.parametrize("sets_part_size", [False, True])
+def test_process_batch_is_narrowed_where_the_class_sets_part_size(
+    queue, client, dsn, die, log, transactional, sets_part_size
+):
     seen: list[Any] = []
 
     class Batches(Consumer):
-        queue, name, part_size = QUEUE, CONSUMER, 2
+        queue, name = QUEUE, CONSUMER
 
         def process_batch(self, batch, *_connection):
             seen.append([event.data for event in batch])
 
+    if sets_part_size:
+        Batches.part_size = 10_000
     queue.insert("killer", "b", "c")
     die(5)
     running = Running(in_transactions(Batches, transactional)(dsn))
     queue.wait_until_finished()
     running.stop()
-    assert seen == [["b"], ["c"]]
-    assert [event.ev_data for event in client.get_dead_events(QUEUE, CONSUMER)] == ["killer"]
+    dead = [event.ev_data for event in client.get_dead_events(QUEUE, CONSUMER)]
+    if sets_part_size:
+        assert (seen, dead) == ([["b", "c"]], ["killer"])
+    else:
+        assert (seen, dead) == ([["killer", "b", "c"]], [])
+        assert "attempt 6: earlier processes died" in log.text
+        assert "with part_size in the class smaller parts would show which" in log.text
 
 
 def test_where_order_counts_no_event_is_given_up(queue, client, make, die, log):
     seen: list[Any] = []
     queue.insert("suspect", "b")
-    die(6)
-    make.start(noting(seen), on_error="stop", backoff=(0.01, 3600.0))
+    die(8)
+    make.start(noting(seen), on_error="stop")
     queue.wait_until_finished()
     assert seen == ["suspect", "b"]
-    assert 'which on_error = "stop" does not give up' in log.text
+    assert 'is not given up with on_error = "stop"' in log.text
     assert client.get_dead_events(QUEUE, CONSUMER) == []
 
 
+@pytest.mark.parametrize("settings", SHAPES)
 @pytest.mark.parametrize("how", ["stop", "error"])
-def test_a_run_that_ends_in_order_releases_its_token(queue, make, attempt, how):
-    holders = []
+def test_a_clean_end_gives_its_attempt_back(queue, make, attempts, how, settings):
+    counts = []
 
     def handler(_event):
-        holders.append(attempt()[0])
+        counts.append(attempts())
         if how == "error":
             raise ValueError("not now")
         running.consumer.stop()
+        return STATEMENTS
 
-    running = make.start(handler, on_error="stop")
     queue.insert("a", "b")
+    running = make.start(handler, on_error="stop", part_size=1, **settings)
     try:
         running.join()
     except ValueError:
         assert how == "error"
     assert queue.open_batch() is not None
-    assert re.fullmatch(r"[\w.-]+:\d+:[\w.]+\.[0-9a-f]{16}", holders[0])
-    assert attempt() == (None, None, None)
+    assert counts == [1]
+    assert attempts() == 0
 
 
-def test_a_lost_connection_is_no_crash(queue, client, make, attempt):
-    seen: list[Any] = []
-
-    def handler(event):
-        seen.append(event.data)
-        if len(seen) == 1:
-            client.connection.execute(END)
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_an_end_that_an_event_may_have_caused_counts(queue, make, attempts, error):
+    def handler(_event):
+        raise error
 
     queue.insert("a")
     running = make.start(handler)
+    with pytest.raises(type(error)):
+        running.join()
+    assert attempts() == 1
+
+
+@pytest.mark.parametrize("settings", SHAPES)
+def test_a_lost_connection_is_no_other_attempt(queue, client, make, attempts, log, settings):
+    seen: list[Any] = []
+    counts = []
+
+    def handler(event):
+        seen.append(event.data)
+        counts.append(attempts())
+        if len(seen) == 1:
+            client.connection.execute(END)
+            eventually(lambda: running.consumer.outage() is not None or len(seen) == 1)
+        yield from [] if not settings else [(NOTE, ["x"])]
+
+    if settings:
+        client.connection.execute("create table effect (data text)")
+    queue.insert("a")
+    handle = handler if settings else lambda event: list(handler(event))
+    running = make.start(handle, **settings)
     queue.wait_until_finished()
-    assert seen == ["a", "a"]
-    assert attempt()[1:] == (None, None)
     running.stop()
+    assert set(counts) == {1}
+    assert "earlier processes died" not in log.text
 
 
-def test_no_two_runs_have_the_same_token(monkeypatch):
-    monkeypatch.setattr("socket.gethostname", lambda: "h\u00f6st\n" * 99)
-    tokens = {new_holder() for _ in range(100)}
-    assert len(tokens) == 100
-    assert all(len(token) < 255 and token.isprintable() and token.isascii() for token in tokens)
+def test_a_batch_that_failed_is_no_other_attempt(queue, make_sync, attempts):
+    counts = []
+
+    def fail_twice(_self, batch):
+        counts.append(attempts())
+        if len(counts) < 3:
+            raise ValueError("not yet")
+        list(batch)
+
+    queue.insert("a")
+    make_sync.start(process_batch=fail_twice, backoff=(0.01, 0.01))
+    queue.wait_until_finished()
+    assert counts == [1, 1, 1]
+
+
+NOW = datetime.now(timezone.utc)
+BATCH = Batch(1, QUEUE, CONSUMER, 2, 1, NOW, NOW, 0, 0)
+
+
+def at(attempt, consumer=None):
+    """Return the attempts of a process that opened a batch."""
+    found = Attempts(consumer or Whole())
+    found.opened(Attempt(BATCH, attempt, 1))
+    return found
+
+
+def event(number):
+    return Event(number, NOW, 1, None, "test", "data")
+
+
+def test_each_attempt_takes_smaller_parts():
+    assert [at(n).size for n in range(1, 8)] == [10_000, 1000, 30, 1, 1, 1, 1]
+    small = Whole(part_size=20)
+    assert [at(n, small).size for n in range(1, 5)] == [20, 20, 20, 1]
+
+
+def test_parts_are_wider_after_many_quiet_ones_but_whole_only_in_the_next_batch():
+    attempts = at(4)
+    sizes = []
+    for _ in range(200):
+        sizes.append(attempts.size)
+        attempts.part_finished()
+    assert sizes == [1] * 34 + [30] * 34 + [1000] * 132
+
+
+def test_only_an_event_alone_at_the_sixth_attempt_is_the_killer():
+    assert at(5).killer_error([event(1)]) is None
+    assert at(6).killer_error([event(1)]) is not None
+    assert at(6).killer_error([event(1), event(1)]) is not None
+    assert at(6).killer_error([event(1), event(2)]) is None
+    assert at(6).killer_error([]) is None
+    behind = at(5)
+    behind.part_finished()
+    assert behind.count == 4

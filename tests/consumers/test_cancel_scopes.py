@@ -13,7 +13,7 @@ import pytest
 
 from tests.consumers.test_asyncio import Gated, TransactionalGated
 
-HOLDER = "select pos_holder from pgq.current_position"  # the token of a run that has not ended
+ATTEMPTS = "select pos_attempts from pgq.current_position"
 
 
 async def test_a_cancel_scope_of_anyio_knows_the_cancellation_of_run_for_its_own():
@@ -32,9 +32,9 @@ async def test_a_run_that_anyio_cancels_again_and_again_ends_in_order(queue, dsn
     async with anyio.create_task_group() as group:
         group.start_soon(consumer.run)
         await asyncio.wait_for(consumer.entered.wait(), 30)
-        assert connection.execute(HOLDER).fetchone() != (None,)
+        assert connection.execute(ATTEMPTS).fetchone() == (1,)
         group.cancel_scope.cancel()
-    assert connection.execute(HOLDER).fetchone() == (None,)
+    assert connection.execute(ATTEMPTS).fetchone() == (0,)
     assert queue.pending() > 0
 
 

@@ -24,7 +24,7 @@ def queue(client):
 
 def test_an_unknown_queue_is_told_by_its_own_class(client, make):
     with pytest.raises(QueueNotFound) as caught:
-        make.start(lambda event: None).join()
+        make.start(lambda event: None, wait=False).join()
     assert caught.value.queue == QUEUE
 
 
@@ -104,4 +104,4 @@ def test_a_second_run_is_refused(queue, client, make):
     running = make.start(lambda event: None)
     eventually(lambda: private(running.consumer, "worked"))
     with short_grace(), pytest.raises(ConsumerRunning):
-        make.start(lambda event: None).join()
+        make.start(lambda event: None, wait=False).join()

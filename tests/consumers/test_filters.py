@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from pgqpy import calls
-from pgqpy.consumers._async import worker_lock as _async
-from pgqpy.consumers._sync import worker_lock as _sync
 from pgqpy.errors import ConsumerRunning, InvalidArgument
-from tests.consumers.harness import CONSUMER, JOIN_TIMEOUT, QUEUE, SESSIONS, private
+from tests.consumers.harness import CONSUMER, QUEUE, private
 from tests.support.waiting import eventually
 
-LEASE = 3600  # seconds: nothing ends it in a test
 OTHER = "takes other events than before"
 
 
@@ -32,10 +27,9 @@ def start(make, **settings):
     return running
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_consumer_gets_the_events_of_its_settings(queue, make, log, shared):
+def test_consumer_gets_the_events_of_its_settings(queue, make, log):
     seen = []
-    settings = {"filter": {"type": ("order.*", "paid"), "extra1": ["eu"]}, "shared": shared}
+    settings = {"filter": {"type": ("order.*", "paid"), "extra1": ["eu"]}}
     running = make.start(lambda event: seen.append(event.data), **settings)
     eventually(lambda: private(running.consumer, "worked"))
     insert(queue, "other", "order.a/us")
@@ -62,82 +56,7 @@ def test_settings_are_registered_when_they_differ(queue, make, client, log):
     assert OTHER not in log.text
     start(make, filter={"type": ["*"]}).stop()
     assert OTHER in log.text
-    assert client.call(calls.admin.get_worker_info(QUEUE, CONSUMER))[0].filter is None
-
-
-@pytest.mark.usefixtures("no_grace")
-def test_of_two_programs_with_different_settings_the_second_is_refused(queue, make, connection):
-    one = start(make, filter={"type": ["a"]}, shared=True)
-    start(make, filter={"type": ["a"]}, shared=True).stop()
-    start(make, shared=True).stop()
-    with pytest.raises(ConsumerRunning, match=r"is running with another filter.*stop it first"):
-        make.start(lambda event: None, filter={"type": ["b"]}, shared=True).join()
-    one.stop()
-    eventually(lambda: not connection.execute(SESSIONS).fetchall())
-    start(make, filter={"type": ["b"]}, shared=True).stop()
-
-
-def test_workers_that_start_at_the_same_time_take_the_same_events(queue, make, monkeypatch):
-    both = threading.Barrier(2, timeout=JOIN_TIMEOUT)  # each has its lock, before it goes on
-
-    async def take_async(self, *arguments, take=_async.AsyncWorkerLock.take):
-        await take(self, *arguments)
-        both.wait()
-
-    def take(self, *arguments, take=_sync.WorkerLock.take):
-        take(self, *arguments)
-        both.wait()
-
-    monkeypatch.setattr(_async.AsyncWorkerLock, "take", take_async)
-    monkeypatch.setattr(_sync.WorkerLock, "take", take)
-    workers = [
-        make.start(lambda event: None, filter={"type": ["a"]}, shared=True) for _ in range(2)
-    ]
-    eventually(lambda: all(private(worker.consumer, "worked") for worker in workers))
-
-
-@pytest.mark.parametrize("transactional", [False, True])
-def test_idle_worker_ends_when_the_filter_is_not_its_own(queue, make, client, transactional):
-    running = start(
-        make, filter={"type": ["a"]}, shared=True, lease=LEASE, transactional=transactional
-    )
-    queue.tick()
-    queue.wait_until_finished()
-    client.set_consumer_filter(QUEUE, CONSUMER, types=["b"])
-    both = r'takes {"types": \["b"\]}, the worker asks for {"types": \["a"\]}'
-    with pytest.raises(ConsumerRunning, match=both):
-        running.join()
-
-
-def test_worker_with_a_lease_leaves_the_filter_of_others(queue, make, client, log):
-    seen = []
-    settings = {"shared": True, "lease": LEASE}
-    first = make.start(lambda event: seen.append(event.data), filter={"type": ["a"]}, **settings)
-    insert(queue, "b", "a")
-    eventually(lambda: seen == ["a"])
-    with pytest.raises(ConsumerRunning, match="the worker asks for"):
-        make.start(lambda event: None, filter={"type": ["b"]}, **settings).join()
-    insert(queue, "b", "a")
-    eventually(lambda: seen == ["a", "a"])
-    first.stop()
-    client.set_consumer_filter(QUEUE, CONSUMER, types=["b"])
-    start(make, filter={"type": ["b"]}, **settings).stop()
-    assert log.text.count(OTHER) == 1
-
-
-@pytest.mark.parametrize("settings", [{"lease": LEASE}, {}])
-def test_filter_that_was_changed_while_a_session_was_lost_stays(queue, make, connect, settings):
-    change = "select pgq.set_consumer_filter(%s, %s, %s)"
-    running = start(make, filter={"type": ["a"]}, shared=True, **settings)
-    with connect(autocommit=False) as administrator:
-        administrator.execute("lock table pgq.registration")  # the worker waits for it
-        administrator.execute(f"select pg_terminate_backend(pid, 30000) from ({SESSIONS}) s")
-        wanted = [QUEUE, CONSUMER, '{"types": ["b"]}']
-        assert administrator.execute(change, wanted).fetchone() == (1,)
-    with pytest.raises(ConsumerRunning, match="the worker asks for"):
-        running.join()
-    with connect() as administrator:
-        assert administrator.execute(change, wanted).fetchone() == (0,)
+    assert client.call(calls.admin.get_registrations(QUEUE, CONSUMER))[0].filter is None
 
 
 def test_running_consumer_keeps_its_filter(queue, make, client):

@@ -11,7 +11,6 @@ import pgqpy
 from pgqpy.consumers._sync.session import Session
 from pgqpy.errors import ConsumerRunning, LeaseLost
 from tests.consumers.harness import CONSUMER, END, NOTE, QUEUE, SESSIONS, installed
-from tests.consumers.workers import taken
 from tests.support.silent_proxy import silent_proxy
 from tests.support.waiting import eventually
 
@@ -47,37 +46,15 @@ def handlers(connect, effects):
     return make_handler
 
 
-@pytest.mark.parametrize("transactional", [False, True])
-def test_a_batch_behind_a_silent_proxy_goes_to_another_worker(
-    queue, proxy, dsn, make, effects, gate, handlers, connection, log, transactional
-):
-    settings = {"shared": True, "transactional": transactional, "dead_interval": 1}
-    make.dsn = proxy.dsn
-    late = make.start(handlers(transactional=transactional, gate=gate), **settings)
-    queue.insert("a")
-    gate.wait_for_arrival()
-    (lost,) = taken(connection)
-    expected = ["a"] if transactional else ["a", "a"]
-    with proxy.silent():
-        make.dsn = dsn
-        note = handlers(transactional=transactional)
-        other = make.start(note, **settings)
-        eventually(lambda: effects() == expected and not taken(connection))
-        other.stop()
-        gate.open()
-    eventually(lambda: f"batch {lost} of queue {QUEUE}, consumer" in log.text)
-    assert "is not ours any more" in log.text
-    queue.insert("b")
-    eventually(lambda: effects() == [*expected, "b"] and not taken(connection))
-    assert late.error is other.error is None
-
-
 def test_a_message_behind_a_silent_proxy_goes_to_another_receiver(queue, proxy, dsn, effects):
     def work(client, message):
         with client.transaction():
             client.connection.execute(NOTE, [message.event.data])
             message.done()
 
+    queue.client.connection.execute(
+        "select pgq.set_consumer_mode(%s, %s, 'shared')", [QUEUE, CONSUMER]
+    )
     queue.insert("a")
     with (
         ThreadPoolExecutor() as pool,
@@ -105,7 +82,7 @@ def test_a_plain_consumer_behind_a_silent_proxy_runs_until_the_server_ends_its_s
     """The test ends the session; else the server's keepalives do, if the other end is gone."""
     make.dsn = proxy.dsn
     slow = handlers(transactional=transactional, gate=gate)
-    late = make.start(slow, transactional=transactional)
+    late = make.start(slow, transactional=transactional, wait=False)
     queue.insert("a")
     gate.wait_for_arrival()
     expected = ["a"] if transactional else ["a", "a"]
@@ -113,7 +90,7 @@ def test_a_plain_consumer_behind_a_silent_proxy_runs_until_the_server_ends_its_s
         make.dsn = dsn
         note = handlers(transactional=transactional)
         with pytest.raises(ConsumerRunning):
-            make.start(note, transactional=transactional).join()
+            make.start(note, transactional=transactional, wait=False).join()
         connection.execute(END)
         eventually(lambda: not connection.execute(SESSIONS).fetchall())
         other = make.start(note, transactional=transactional)

@@ -114,8 +114,8 @@ def test_what_cannot_be_caught_ends_run_with_one_line_and_leaves_the_batch(
             assert f"the handler of event {bad} raised {type(error).__name__}" in told.message
             assert queue.pending() > 0
             assert effects() == []
-            # Else the next run would be careful, and finish the first event by itself.
-            queue.client.connection.execute("update pgq.position set pos_part = null")
+            # Else a later run would finish the first event by itself.
+            queue.client.connection.execute("update pgq.position set pos_attempts = null")
 
 
 def failing_batches(faults, seen):

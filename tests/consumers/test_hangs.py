@@ -1,8 +1,6 @@
-"""What hangs beside the code of handlers: their statements, keys and commits."""
+"""What hangs beside the code of handlers: their statements and commits."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
@@ -10,14 +8,12 @@ from pgqpy.consumers._sync.session import Session
 from tests.consumers.harness import CONSUMER, QUEUE
 from tests.support.waiting import eventually
 
-KILLERS = str(Path(__file__).with_name("killers.py"))
 THREADS = f"""
 import asyncio, sys
 from pgqpy.consumers import AsyncTransactionalConsumer, TransactionalConsumer
 
 class Process(TransactionalConsumer):
     queue, name = {QUEUE!r}, {CONSUMER!r}
-    dead_interval = 600
 
     def process_event(self, event, connection):
         connection.execute(sys.argv[2])
@@ -62,17 +58,6 @@ def test_a_server_that_cannot_look_at_its_client_does_without(dsn, monkeypatch, 
     session = Session.open(dsn, "test")
     assert session.connection.execute(INTERVAL).fetchone() == ("0",)
     session.close()
-
-
-@pytest.mark.parametrize("shape", ["key", "asyncio key"])
-def test_a_key_that_hangs_ends_the_process_as_a_handler_does(queue, spawn, dsn, effects, shape):
-    """The next run is careful, and one event after the other needs no keys."""
-    ids = queue.insert("a", "key hangs", "end")
-    process = spawn(KILLERS, dsn, shape)
-    assert process.wait(60) == 0
-    assert f"the key of event {ids[1]} has run for" in process.output()
-    assert "ends: 1 0\n" in process.output()
-    assert effects() == ["a", "key hangs", "end"]
 
 
 DEFERRED = """

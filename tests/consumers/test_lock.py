@@ -28,7 +28,6 @@ from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
 IDLE = f"{SESSIONS} and state = 'idle' and wait_event = 'ClientRead'"
-HOLDER = "select pos_holder from pgq.current_position"
 
 
 @pytest.mark.parametrize("settings", [{}, {"transactional": True, "part_size": 1}])
@@ -40,7 +39,7 @@ def test_a_consumer_that_is_registered_anew_does_not_run_twice(queue, client, ma
         assert may_end.wait(30)
         return ()
 
-    first = make.start(handler, **settings)
+    first = make.start(handler, wait=False, **settings)
     queue.insert("a")
     assert entered.wait(30)
     client.unregister_consumer(QUEUE, CONSUMER)
@@ -58,7 +57,7 @@ def test_a_second_run_is_refused_as_long_as_the_first_lives(queue, make, connect
     eventually(lambda: "runs" in log.text)
     ((pid,),) = connection.execute(SESSIONS).fetchall()
     with short_grace(), pytest.raises(ConsumerRunning) as caught:
-        make.start(lambda event: None).join()
+        make.start(lambda event: None, wait=False).join()
     error = caught.value
     assert (error.queue, error.consumer, error.pid) == (QUEUE, CONSUMER, pid)
     assert error.application == f"pgqpy consumer {CONSUMER}"
@@ -82,7 +81,7 @@ def test_consumers_of_other_names_and_queues_run_beside_it(queue, make, client):
 
 
 def test_who_lost_the_lock_to_another_process_ends_with_an_error(queue, make, connect, log):
-    running = make.start(lambda event: None)
+    running = make.start(lambda event: None, wait=False)
     eventually(lambda: "runs" in log.text)
     thief, watcher = connect(), connect()
     take = "select pg_advisory_lock(7366514, sub_id) from pgq.subscription"
@@ -94,7 +93,6 @@ def test_who_lost_the_lock_to_another_process_ends_with_an_error(queue, make, co
         thread.join()
         running.join()
     assert caught.value.pid == thief.info.backend_pid
-    assert watcher.execute(HOLDER).fetchall() == [(None,)]
 
 
 @pytest.mark.parametrize("settings", [{}, {"transactional": True}])
@@ -115,7 +113,7 @@ def test_an_idle_consumer_that_is_registered_anew_takes_the_lock_again(
     queue.deliver("b")
     assert seen == ["a", "b"]
     with short_grace(), pytest.raises(ConsumerRunning):
-        make.start(handler, **settings).join()
+        make.start(handler, wait=False, **settings).join()
     first.stop()
 
 
@@ -138,7 +136,7 @@ def test_a_holder_that_is_no_consumer_is_named(queue, make, connect, connection,
     for statement in TAKES[how]:
         stray.execute(statement)
     with short_grace(), pytest.raises(ConsumerRunning) as caught:
-        make.start(lambda event: None).join()
+        make.start(lambda event: None, wait=False).join()
     error = caught.value
     assert error.role == role
     if how == "prepared":
@@ -183,11 +181,10 @@ def test_its_own_session_that_the_server_still_believes_in_is_ended(stopped, log
     eventually(lambda: "runs again" in log.text)
 
 
-def test_a_stop_while_it_waits_for_its_own_session_is_told(stopped, log):
-    running, _, client = stopped
+def test_a_stop_while_it_waits_for_its_own_session_ends_run(stopped, log):
+    running, _, _ = stopped
     eventually(lambda: "waiting for our lost session" in log.text)
     running.stop()
-    assert client.connection.execute(HOLDER).fetchall() == [(None,)]
 
 
 def test_one_object_runs_once_though_two_threads_begin_at_the_same_time(queue, make):

@@ -5,30 +5,21 @@ from __future__ import annotations
 import pytest
 from psycopg.pq import TransactionStatus
 
-from pgqpy import calls
 from pgqpy.consumers import session_watch
-from pgqpy.consumers.crash import RunEnd
-from tests.consumers.harness import CONSUMER, END, NOTE, QUEUE, STATEMENTS
+from tests.consumers.harness import NOTE, STATEMENTS
 from tests.support.waiting import eventually
-
-LOCKS = """
-    select co_name, mode from pg_locks
-      join pgq.registration on sub_id = objid::bigint join pgq.consumer on co_id = sub_consumer
-     where locktype = 'advisory' and classid::bigint = 7366514 order by 1
-"""
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    """Wait for locks, and for the end of a run, for a moment only."""
+    """Wait for locks for a moment only."""
     for kind in ("async", "sync"):
         monkeypatch.setattr(f"pgqpy.consumers._{kind}.consumer.LOCK_TIMEOUT", "50ms")
-    monkeypatch.setattr(RunEnd, "timeout", 0.5)  # seconds
 
 
 @pytest.mark.parametrize(
     ("settings", "started"),
-    [({}, False), ({}, True), ({"transactional": True}, True), ({"shared": True}, False)],
+    [({}, False), ({}, True), ({"transactional": True}, True)],
 )
 def test_a_lock_of_another_session_is_told_and_does_not_keep_it_from_stopping(
     queue, make, connect, log, settings, started
@@ -39,8 +30,6 @@ def test_a_lock_of_another_session_is_told_and_does_not_keep_it_from_stopping(
         seen.append(event.data)
         return STATEMENTS
 
-    if settings.get("shared"):
-        queue.client.call(calls.share.set_consumer_mode(QUEUE, CONSUMER, "shared"))
     keeper = connect()
     if started:
         running = make.start(handler, **settings)
@@ -95,28 +84,10 @@ def test_a_lock_that_keeps_a_consumer_from_reading_its_batch_is_an_outage(
     eventually(lambda: seen == ["a", "b"] and outage() is None)
 
 
-def test_a_worker_that_waits_for_a_lock_as_it_comes_back_has_its_own_lock_again(
-    queue, make, connect, connection, log
-):
-    running = make.start(lambda event: None, shared=True)
-    eventually(lambda: "runs" in log.text)
-    held = connection.execute(LOCKS).fetchall()
-    assert held == [(CONSUMER, "ShareLock"), (f"{CONSUMER}.1", "ExclusiveLock")]
-    with connect() as keeper, keeper.transaction():
-        keeper.execute("lock table pgq.registration in access exclusive mode")
-        connection.execute(END)
-        eventually(lambda: log.text.count("waits for a lock of another session") > 2)
-    eventually(lambda: "runs again" in log.text)
-    assert connection.execute(LOCKS).fetchall() == held
-    running.stop()
-
-
-@pytest.mark.parametrize("settings", [{"part_size": 1}, {"part_size": 1, "shared": True}])
+@pytest.mark.parametrize("settings", [{"part_size": 1}, {}])
 def test_a_transactional_consumer_does_not_wait_for_a_lock_with_its_handlers_work_for_ever(
     queue, make, connect, effects, log, settings
 ):
-    if settings.get("shared"):
-        queue.client.call(calls.share.set_consumer_mode(QUEUE, CONSUMER, "shared"))
     keeper = connect()
 
     def handler(event):
@@ -134,13 +105,11 @@ def test_a_transactional_consumer_does_not_wait_for_a_lock_with_its_handlers_wor
     assert effects() == []
 
 
-@pytest.mark.parametrize("settings", [{}, {"part_size": 1}, {"shared": True}])
+@pytest.mark.parametrize("settings", [{}, {"part_size": 1}])
 def test_transactional_handlers_wait_for_locks_as_long_as_they_like(
     queue, make, effects, connection, settings
 ):
     shown = "insert into effect (data) select current_setting('lock_timeout')"
-    if settings.get("shared"):
-        queue.client.call(calls.share.set_consumer_mode(QUEUE, CONSUMER, "shared"))
 
     def handler(event):
         yield shown, None

@@ -9,21 +9,26 @@ import pytest
 
 from pgqpy.consumers import Consumer
 from pgqpy.consumers.settings import FIXED
-from tests.consumers.harness import CONSUMER, END, QUEUE, Queue, private
+from tests.consumers.harness import CONSUMER, END, QUEUE, STATEMENTS, Queue, private
 from tests.support.waiting import eventually
 
-KINDS = [{}, {"shared": True}, {"shared": True, "lease": 60}, {"lanes": 2, "key": "extra1"}]
+KINDS = [{}, {"transactional": True}]
 
 
 @pytest.mark.parametrize("settings", KINDS)
 def test_the_lock_is_that_of_the_name_that_was_set_last(queue, client, make, dsn, settings):
     Queue(client, "other")
-    seen = []
-    consumer = make.consumer(lambda event: seen.append(event.data), queue="other", **settings)
+    seen: list[Any] = []
+
+    def note(event):
+        seen.append(event.data)
+        return STATEMENTS
+
+    consumer = make.consumer(note, queue="other", **settings)
     consumer.queue, consumer.name = QUEUE, "renamed"
     running = make.run(consumer)
     eventually(lambda: private(consumer, "worked"))
-    lock = private(consumer, "lock")
+    lock = private(consumer, "state").lock
     assert (lock.queue, lock.name) == (QUEUE, "renamed")
     queue.insert("a")
     eventually(lambda: seen == ["a"])

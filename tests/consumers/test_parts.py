@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgqpy.consumers import Consumer, crash
+from pgqpy.consumers import Consumer, retry
 from pgqpy.consumers._sync.handler_connection import HandlerConnection
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Running
 from tests.support.waiting import eventually
@@ -87,30 +87,26 @@ def test_a_failing_event_of_a_part_is_set_aside_alone(queue, make, effects):
 
 
 def test_process_batch_gets_one_part_after_the_other(queue, dsn):
-    parts = []
+    handled = []
 
     class Batches(Consumer):
         queue, name, part_size, backoff = QUEUE, CONSUMER, 4, (0.01, 1.0)
 
         def process_batch(self, batch):
-            parts.append([event.data for event in batch])
-            if len(parts) == 2:
+            handled.append([event.data for event in batch])
+            if len(handled) == 2:
                 raise ValueError("once more")
 
     queue.insert(*TEN)
     running = Running(Batches(dsn))
     queue.wait_until_finished()
     running.stop()
-    assert parts == [TEN[:4], TEN[4:8], TEN[4:8], TEN[8:]]
+    assert handled == [TEN[:4], TEN[4:8], TEN[4:8], TEN[8:]]
     assert (running.consumer.counts().batches, running.consumer.counts().events) == (1, 10)
 
 
-@pytest.mark.parametrize(
-    ("settings", "numbers"),
-    [({"part_size": 2}, range(6, 36)), ({"part_size": 2, "shared": True}, range(9, 39, 3))],
-)
 def test_a_consumer_that_dies_before_any_statement_repeats_no_effect(
-    queue, make_sync, effects, monkeypatch, settings, numbers
+    queue, make_sync, effects, monkeypatch
 ):
     """Dying means here: the connection ends, and nothing more is sent."""
     left: Iterator[int] = iter(())  # how many statements are left, before each
@@ -127,17 +123,16 @@ def test_a_consumer_that_dies_before_any_statement_repeats_no_effect(
     def handler(event):
         yield NOTE, [event.data]
 
-    monkeypatch.setattr(crash, "MAX_ATTEMPTS", 99)
-    settings = {"transactional": True, **settings}
+    monkeypatch.setattr(retry, "CRASHES", 99)
+    settings = {"transactional": True, "part_size": 2}
     expected = []
-    for number in numbers:
+    for number in range(6, 36):
         datas = [f"{number:02}.{n}" for n in range(3)]
         queue.insert(*datas)
         expected += datas
         left = iter(range(number, -1, -1))
         with pytest.raises(SystemExit):
             make_sync.start(handler, **settings).join()
-        # A worker may take the next range while the server still sees the dead one.
         assert Counter(effects()) <= Counter(expected)
     left = iter(())
     last = make_sync.start(handler, **settings)

@@ -9,10 +9,8 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from pgqpy.consumers import Retry
-from pgqpy.consumers._sync.careful import Careful
 from pgqpy.consumers.retry import LONGEST, RetryPolicy, backoff
-from pgqpy.records import Batch, Event, Part
-from tests.consumers.test_settings import Whole
+from pgqpy.records import Event
 
 
 def event(retry):
@@ -81,14 +79,3 @@ def test_a_retry_comes_from_another_process_as_it_is():
 def test_a_retry_says_what_it_asks_for():
     assert str(Retry(after=90, reason="closed")) == "again in 90 s: closed"
     assert str(Retry(after=0.5)) == "again in 0.5 s"
-
-
-def test_only_a_part_of_one_event_tells_which_event_kills():
-    careful = Careful(Whole(), "host:1:0")
-    batch = Batch(1, "orders", "billing.1", 2, 1, event(0).time, event(0).time, 0, 0)
-    careful.took(Part(batch, 1, 9))
-    one, copy = event(None), event(1)
-    other = one._replace(id=2)
-    assert careful.killer_error([one, copy]) is not None
-    assert careful.killer_error([one, other]) is None
-    assert careful.killer_error([]) is None

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pgqpy.consumers import AsyncConsumer, Consumer, ConsumerSettings, TransactionalConsumer
-from pgqpy.consumers.settings import GONE, SETTINGS, fix, unfix
+from pgqpy.consumers.settings import GONE, SETTINGS, fix, rate_of, unfix
 
 
 class Whole(Consumer):
@@ -30,9 +30,9 @@ def test_a_whole_class_is_accepted_with_settings_of_one_instance():
 
 def test_the_settings_are_the_public_attributes():
     assert set(SETTINGS) == {
-        "queue", "name", "filter", "shared", "lanes", "dead_interval", "lease", "concurrency",
-        "key", "part_size", "min_count", "min_interval", "on_error", "max_retries",
-        "give_up", "handler_timeout", "backoff",
+        "queue", "name", "filter", "shared", "concurrency", "key", "per_key", "limit_in_flight",
+        "rate", "limit", "lease", "queues", "stop_timeout", "part_size", "min_count",
+        "min_interval", "on_error", "max_retries", "give_up", "handler_timeout", "backoff",
     }  # fmt: skip
 
 
@@ -53,7 +53,6 @@ def test_a_setting_that_is_gone_is_refused_and_names_what_to_do(gone):
         ("MAX_RETRIES", "max_retries"),
         ("max_retrys", "max_retries"),
         ("max_retry", "max_retries"),
-        ("lanse", "lanes"),
         ("kye", "key"),
     ],
 )
@@ -70,11 +69,10 @@ def test_a_misspelt_setting_is_refused_wherever_it_is_written(written, meant):
 
 
 @pytest.mark.parametrize("written", ["keys", "Key", "kye"])
-def test_a_misspelt_key_method_is_refused(written):
+def test_a_misspelt_key_is_refused(written):
     """Without it, events of a key would be handled side by side."""
-    method = {written: lambda _self, event: event.type}
     with pytest.raises(TypeError, match=rf"Part\.{written} is no setting: did you mean key\?"):
-        type("Part", (Whole,), method)(concurrency=2)
+        type("Part", (Whole,), {written: "extra1"})(concurrency=2)
 
 
 def test_times_may_be_timedeltas():
@@ -88,7 +86,8 @@ class Word(str, Enum):
 
 def test_members_of_an_enum_are_texts_while_it_runs():
     class Billing(Whole):
-        queue, name, key = Word.ORDERS, Word.BILLING, Word.EXTRA
+        queue, name = Word.ORDERS, Word.BILLING
+        key: Any = Word.EXTRA
 
     consumer = Billing(filter={"type": [Word.ORDERS], Word.EXTRA: (Word.ORDERS,)})
     fix(consumer, SETTINGS)
@@ -102,7 +101,7 @@ def test_members_of_an_enum_are_texts_while_it_runs():
 
 def test_attributes_of_its_own_are_fine():
     class Own(Whole):
-        currency, rate, table, on_start, batch_size = "EUR", 1.5, "sums", None, 7
+        currency, table, on_start, batch_size = "EUR", "sums", None, 7
         timeout: float = 3.0
 
         def __init__(self, dsn=None):
@@ -124,8 +123,23 @@ def test_attributes_of_its_own_are_fine():
         ("name", 7),
         ("name", "a\0b"),
         ("shared", 1),
-        ("dead_interval", 0.5),
-        ("dead_interval", None),
+        ("concurrency", 0),
+        ("concurrency", 1_000_000),
+        ("concurrency", True),
+        ("key", "extra5"),
+        ("key", lambda event: event.id),
+        ("per_key", 0),
+        ("limit_in_flight", 0),
+        ("rate", "100"),
+        ("rate", "0/s"),
+        ("rate", "nan/s"),
+        ("rate", -1),
+        ("limit", 0),
+        ("limit", 10_001),
+        ("queues", []),
+        ("queues", "orders"),
+        ("queues", ["orders", "orders"]),
+        ("stop_timeout", -1),
         ("lease", 0.5),
         ("lease", -1),
         ("lease", "30"),
@@ -162,10 +176,51 @@ def test_a_value_that_makes_no_sense_is_refused_by_name(setting, value):
         Whole(**{setting: value})
 
 
-def test_a_lease_is_refused_without_shared():
-    with pytest.raises(ValueError, match=r"Whole\.lease needs shared = True"):
-        Whole(lease=30)
-    assert Whole(lease=timedelta(seconds=30), shared=True).lease == timedelta(seconds=30)
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lease": 20}, "lease is for shared consumers: set shared = True"),
+        ({"limit": 7}, "limit is for shared consumers"),
+        ({"stop_timeout": 1}, "stop_timeout is for shared consumers"),
+        ({"on_error": "park"}, 'on_error = "park" is for shared consumers'),
+        ({"on_error": "dead"}, 'on_error = "dead" is for shared consumers'),
+        ({"shared": False, "concurrency": 2}, "shared is False, and concurrency makes it"),
+        ({"shared": False, "key": "extra1"}, "shared is False, and key makes it"),
+        ({"shared": True, "part_size": 5}, "part_size is for plain consumers"),
+        ({"key": "type", "min_count": 5}, "min_count is for plain consumers"),
+        ({"shared": True, "on_error": "park"}, 'on_error = "park" needs key'),
+        ({"per_key": 2}, "per_key needs key"),
+        ({"queues": ["a", "b"]}, "queue is not among its queues"),
+    ],
+)
+def test_settings_of_the_other_kind_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Whole(**settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"shared": True},
+        {"concurrency": 2},
+        {"key": "extra1"},
+        {"key": "type", "per_key": 3},
+        {"limit_in_flight": 5},
+        {"rate": 2.5},
+        {"rate": "30/min"},
+        {"queues": ["orders", "urgent"]},
+    ],
+)
+def test_what_makes_a_consumer_shared(settings):
+    assert Whole(**settings, lease=timedelta(seconds=40), limit=5).is_shared
+    assert not Whole().is_shared
+
+
+@pytest.mark.parametrize(
+    ("rate", "wanted"), [(None, None), (7, 7), ("100/s", 100), ("30/min", 0.5), ("36/h", 0.01)]
+)
+def test_rates(rate, wanted):
+    assert rate_of(Whole(rate=rate)) == wanted
 
 
 def alone(self, event):
@@ -202,11 +257,7 @@ WRONG_CLASSES: list[tuple[Any, dict[str, Any], str]] = [
     ),
     (Consumer, {**NAMED, "process_event": awaited}, "AsyncConsumer"),
     (AsyncConsumer, {**NAMED, "process_event": alone}, "async def"),
-    (
-        AsyncConsumer,
-        {**NAMED, "process_event": awaited, "key": awaited},
-        "a plain def that takes the event",
-    ),
+    (Consumer, {**NAMED, "process_event": alone, "key": alone}, "put the key into one of them"),
 ]
 
 
@@ -230,32 +281,11 @@ def test_what_applications_need_is_public():
     import pgqpy.consumers
 
     assert pgqpy.consumers.__all__ == [
-        *("AsyncConsumer", "AsyncOpenBatch", "AsyncTransactionalConsumer", "BaseConsumer"),
-        *("Consumer", "ConsumerSettings", "OpenBatch", "Retry", "TransactionalConsumer"),
+        *("AsyncClaimedList", "AsyncConsumer", "AsyncOpenBatch", "AsyncTransactionalConsumer"),
+        *("BaseConsumer", "ClaimedList", "Consumer", "ConsumerSettings", "OpenBatch", "Retry"),
+        "TransactionalConsumer",
     ]  # fmt: skip
 
 
 def test_the_typed_keywords_are_the_settings():
     assert tuple(ConsumerSettings.__annotations__) == SETTINGS
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"concurrency": 0}, "concurrency is a number of events from 1 to 1000, not 0"),
-        ({"concurrency": 1_000_000}, "from 1 to 1000, not 1000000"),
-        ({"concurrency": True}, "not True"),
-        ({"key": "extra5"}, "key is None, one of type, extra1"),
-        ({"key": lambda: None}, "a plain def that takes the event"),
-        ({"concurrency": 2, "base": TransactionalConsumer}, "share one connection"),
-        ({"concurrency": 2, "process_batch": lambda batch: None}, "gets a whole batch"),
-    ],
-)
-def test_concurrency_and_key_that_make_no_sense_are_refused(settings, message):
-    settings = {"process_event": lambda event, connection=None: None, **settings}
-    base, kind = settings.pop("base", Consumer), "process_batch"
-    kind = kind if kind in settings else "process_event"
-    members = {"queue": "orders", "name": "billing", kind: staticmethod(settings.pop(kind))}
-    settings.pop("process_event", None)
-    with pytest.raises(ValueError, match=message):
-        type("Wrong", (base,), members)("dbname=x", **settings)

@@ -6,14 +6,10 @@ import signal
 import threading
 from contextlib import ExitStack
 from functools import partial
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from pgqpy.consumers import signals
-from pgqpy.consumers._async.plain import AsyncPlainLoop
-from pgqpy.consumers._sync.plain import PlainLoop
 from pgqpy.consumers.signals import STOP_SIGNALS, stop_on_signals
 from tests.support.waiting import eventually
 
@@ -82,22 +78,6 @@ def test_a_consumer_that_ends_leaves_the_signals_to_those_that_run(application, 
     assert application == [signal.SIGTERM]
     signal.raise_signal(signal.SIGTERM)
     assert application == [signal.SIGTERM] * 2
-
-
-@pytest.mark.parametrize("kind", [PlainLoop, AsyncPlainLoop])
-def test_a_handler_of_another_thread_may_end_while_the_signal_asks_what_runs(kind):
-    running: dict[int, Any] = {}
-
-    class Ending:
-        @property
-        def event(self):
-            running.clear()
-            return SimpleNamespace(id=7)
-
-    running.update({1: Ending(), 2: Ending()})
-    loop: Any = kind.__new__(kind)
-    loop._workers = SimpleNamespace(running=running)
-    assert loop.in_progress == "2 events from 7 on"
 
 
 def test_a_signal_also_stops_consumers_in_other_threads(application):

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {},
     "transactional": {"transactional": True},
-    "worker": {"shared": True},
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
@@ -18,13 +17,8 @@ from tests.support.waiting import eventually
 TIMES = ("insert_to_tick", "tick_to_open", "open_to_done")
 MODES: dict[str, dict[str, Any]] = {
     "plain": {},
-    "concurrency": {"concurrency": 3},
-    "shared": {"shared": True},
-    "lanes": {"lanes": 2, "key": "extra1"},
     "parts": {"part_size": 2},
     "watched": {"handler_timeout": 60.0},
-    "parking": {"on_error": "park", "key": "extra1"},
-    "key function": {"on_error": "park", "key": lambda _self, event: event.extra1},
 }
 
 
@@ -126,25 +120,6 @@ def test_each_event_has_a_span_of_its_own_which_is_current_in_its_handler(
         assert place(span.context) == current[event_id]
 
 
-def test_each_worker_says_who_it_is(queue, make, spans):
-    gate = threading.Event()
-    seen = []
-
-    def handler(event: Any) -> None:
-        seen.append(event.data)
-        gate.wait(30)
-
-    for data in ("first", "second"):
-        queue.insert(data)
-    for _ in range(2):
-        run(make, spans, handler, shared=True)
-    eventually(lambda: len(seen) == 2)  # so each has one
-    gate.set()
-    told = [attributes(span) for span in spans.wait(PROCESS, 2)]
-    assert {each["messaging.consumer.group.name"] for each in told} == {CONSUMER}
-    assert sorted(each["messaging.client.id"] for each in told) == ["billing.1", "billing.2"]
-
-
 def test_a_consumer_that_is_not_traced_or_measured_calls_its_handler_directly(queue, make):
     running = make.start(lambda event: None)
     queue.insert("a")
@@ -163,6 +138,6 @@ def test_what_cannot_be_traced_is_refused(make):
     with pytest.raises(pgqpy.InvalidArgument) as refused:
         trace_consumer(plain, "ev_extra4")
     assert refused.value.parameter == "extra"
-    for settings in ({"lanes": 2, "key": "extra4"}, {"filter": {"extra4": ["eu"]}}):
-        with pytest.raises(ValueError, match="extra4"):
-            trace_consumer(make.consumer(lambda event: None, **settings))
+    filtered = make.consumer(lambda event: None, filter={"extra4": ["eu"]})
+    with pytest.raises(ValueError, match="extra4"):
+        trace_consumer(filtered)

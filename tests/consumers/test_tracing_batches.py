@@ -34,7 +34,7 @@ def insert(queue: Any, *numbers: int) -> list[str]:
     return places
 
 
-@pytest.mark.parametrize("settings", [{}, {"transactional": True}, {"shared": True}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"transactional": True}], ids=str)
 def test_a_batch_has_one_span_with_a_link_to_each_event(queue, make_sync, spans, settings):
     inside = []
     places = insert(queue, 1, 2, 3)

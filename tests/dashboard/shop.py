@@ -50,7 +50,6 @@ MOVE_EVENTS = """
 MOVE_DEAD = """
     update pgq.dead_event d set ev_time = e.ev_time, dead_time = e.ev_time + interval '1.5 seconds'
     from pgq.event_template e where e.ev_id = d.ev_id"""
-PARK = "select pgq.event_park(%s, %s, %s, %s, %s, %s, %s)"
 PLAN_CRON = """
     update pgq.cron set cron_next = date_trunc('hour', now()) + interval '1 hour',
         cron_last_due = date_trunc('hour', now())"""
@@ -63,7 +62,7 @@ SILENT = """
 HISTORY = """
     insert into pgq.history_0
     select now() - age * interval '1 second', q.ids, q.seqs, s.ids, s.lags, s.pending,
-        s.retries, s.dead, s.none
+        s.retries, s.dead
     from generate_series(60, 86400, 120) age
     cross join lateral (
         select array_agg(queue_id) ids, array_agg((1e7
@@ -76,8 +75,7 @@ HISTORY = """
             array_agg(case when co_name = 'billing'
                 then greatest(0, 8 - abs(age - 5400) / 300) else 0 end::int) retries,
             array_agg(case when co_name <> 'billing' or age > 5400 then 0
-                when age > 1800 then 9 else 11 end) dead,
-            array_agg(0) "none"
+                when age > 1800 then 9 else 11 end) dead
         from pgq.registration join pgq.consumer on co_id = sub_consumer
         cross join lateral (
             select case when co_name = 'warehouse' and age < %(stopped)s then %(stopped)s - age
@@ -111,16 +109,16 @@ def fill(client: pgqpy.Client, connect: Callable[..., psycopg.Connection[Any]]) 
         each.execute("set synchronous_commit = off")
     for queue, consumers in {
         "orders": ("billing", "warehouse"),
-        "mail": ("smtp",),
+        "mail": (),
         "payments": ("bookkeeping", "fraud"),
         "page_views": ("statistics",),
-        "stock": ("shelves", "suppliers"),
+        "stock": ("shelves",),
     }.items():
         client.create_queue(queue)
         for consumer in consumers:
             client.register_consumer(queue, consumer)
     _orders(client, admin)
-    _mail(client, admin)
+    _mail(client)
     _others(client)
     _cron(client, admin)
     _programs(client, connect)
@@ -183,8 +181,7 @@ def _rotate(admin: psycopg.Connection[Any], queue: str) -> None:
 def _keep_up(client: pgqpy.Client) -> None:
     """Let all consumers of orders but one reach the end."""
     _finish(client, "orders", "billing")
-    client.register_consumer("orders", "search")
-    client.call(calls.lanes.set_lanes("orders", "search", 2, "extra1"))
+    client.register_shared_consumer("orders", "search", key="extra1")
 
 
 def _fail(client: pgqpy.Client, failure: Failure, count: int) -> None:
@@ -200,28 +197,19 @@ def _fail(client: pgqpy.Client, failure: Failure, count: int) -> None:
     client.finish_batch(batch)
 
 
-def _mail(client: pgqpy.Client, admin: psycopg.Connection[Any]) -> None:
-    """Park the letters of two customers whose mail server refuses them."""
+def _mail(client: pgqpy.Client) -> None:
+    """Let the letters of two customers fail whose mail server refuses them."""
+    client.register_shared_consumer("mail", "smtp", key="extra1")
+    client.insert_events("mail", list(_events(30)))
+    for message in client.receive("mail", "smtp", limit=2, lease=600, wait=0, key="extra1"):
+        message.retry(600)
     client.insert_events("mail", list(_events(30)))
     client.tick_queue("mail")
-    batch = client.next_batch("mail", "smtp")
-    assert batch is not None
-    parked = list(client.get_batch_events(batch))[:2]
-    count = len(parked)
-    admin.execute(
-        PARK,
-        [
-            *(batch.id, [event.id for event in parked], [event.txid for event in parked]),
-            [event.extra1 for event in parked],
-            ["10 minutes"] * count,
-            ["SMTPRecipientsRefused"] * count,
-            ["450 mailbox busy"] * count,
-        ],
-    )
-    client.finish_batch(batch)
+    client.receive("mail", "smtp", limit=5, lease=600, wait=0, key="extra1")
 
 
 def _others(client: pgqpy.Client) -> None:
+    client.register_shared_consumer("stock", "suppliers")
     for queue, consumer, count in (
         ("payments", "bookkeeping", 40),
         ("payments", "fraud", 4),
@@ -247,12 +235,13 @@ def _programs(client: pgqpy.Client, connect: Callable[..., psycopg.Connection[An
     connect(application_name="pgqpy ticker").execute(HOLD_TICKER)
     running = connect(application_name="pgqpy consumer")
     for queue, consumer in (
-        *(("orders", "billing"), ("orders", "search"), ("mail", "smtp")),
+        ("orders", "billing"),
         *(("payments", "bookkeeping"), ("payments", "fraud"), ("page_views", "statistics")),
         *(("stock", "shelves"),),
     ):
         running.execute(RUN, [queue, consumer])
     client.next_batch("orders", "billing")
-    for host in ("shop-1:4711:5f2c", "shop-2:4712:81ab"):  # one for each lane
-        running.execute("select pg_advisory_lock_shared(7366516, hashtext(%s))", [host])
-        running.execute("select pgq.take_lane('orders', 'search', %s)", [host])
+    for host in ("shop-1:4711", "shop-2:4712"):
+        hold = calls.inflight.hold("orders", "search", host, 600, keeps_session=True)
+        holder = client.call(hold)
+        client.call(calls.inflight.claim("orders", "search", 3, 600, holder, alone=True))

@@ -96,6 +96,25 @@ def test_a_cron_entry_is_paused_resumed_and_run(operator: Operator, orders: pgqp
     assert (told[2][2] or "").startswith("inserted event")
 
 
+def test_a_failed_event_for_which_others_wait_is_retried_now(
+    operator: Operator, client: pgqpy.Client
+) -> None:
+    client.create_queue("orders")
+    client.register_shared_consumer("orders", "letters", key="extra1")
+    client.insert_event("orders", "x", "y", extra1="ann")
+    (message,) = client.receive("orders", "letters", wait=0, key="extra1")
+    message.retry(3600)
+    client.insert_event("orders", "x", "y", extra1="ann")
+    assert client.receive("orders", "letters", wait=0, key="extra1") == []
+    browser = operator()
+    assert "Retry now" in browser.get("/consumer?queue=orders&consumer=letters").text
+    form = {"queue": "orders", "consumer": "letters", "event": str(message.event.id)}
+    post(browser, "retry-now", **form)
+    assert outcomes(client)[-1] == ("anna", "retry-now", f"event {form['event']} is due now")
+    eventually(lambda: client.receive("orders", "letters", wait=0, key="extra1"))
+    assert post(browser, "retry-now", **{**form, "event": "99"}).status_code == 400
+
+
 def test_the_next_page_shows_once_what_a_change_did(
     operator: Operator, orders: pgqpy.Client
 ) -> None:

@@ -51,7 +51,7 @@ def test_nothing_but_zero_or_nothing_at_all_is_drawn() -> None:
 def test_the_last_and_the_highest_value_are_told() -> None:
     def point(minutes: int, lag: int | None) -> HistoryPoint:
         span = None if lag is None else timedelta(seconds=lag)
-        return HistoryPoint(NOW - timedelta(minutes=minutes), None, span, 7, 0, 0, 0)
+        return HistoryPoint(NOW - timedelta(minutes=minutes), None, span, 7, 0, 0)
 
     made = {chart.name: chart for chart in charts([point(2, 90), point(1, 3)], NOW)}
     assert (made["lag"].last, made["lag"].highest) == ("3 s", "1 min 30 s")
@@ -62,7 +62,7 @@ def test_the_last_and_the_highest_value_are_told() -> None:
 def test_an_old_value_is_told_with_its_age() -> None:
     def told(minutes: int) -> set[str]:
         points = [
-            HistoryPoint(NOW - timedelta(minutes=each), 1.0, None, 7, 0, 0, 0)
+            HistoryPoint(NOW - timedelta(minutes=each), 1.0, None, 7, 0, 0)
             for each in (minutes + 1, minutes)
         ]
         return {chart.ago for chart in charts(points, NOW)}
@@ -130,14 +130,12 @@ def test_each_tick_is_a_line_and_one_with_more_events_is_higher() -> None:
     assert tops[0] > tops[1] > tops[2]
 
 
-def test_a_consumer_is_a_flag_with_its_batch_and_workers() -> None:
-    svg = ruler([], [Flag("mail", 600, "late", batch=60, workers=(300, 100))], [])
+def test_a_consumer_is_a_flag_with_its_batch() -> None:
+    svg = ruler([], [Flag("mail", 600, "late", batch=60)], [])
     (circle,) = drawn(svg, "circle")
     (batch,) = drawn(svg, "rect")
     assert circle.get("cx") == batch.get("x") == f"{Scale(600)(600)}%"
     assert float(batch.get("width", "%")[:-1]) > 0
-    workers = [each for each in drawn(svg, "line") if each.get("class") == "worker"]
-    assert len(workers) == 2
     assert 'class="flag late"' in svg
 
 

@@ -37,18 +37,6 @@ def test_lag_is_zero_while_nothing_waits_and_else_the_age_of_the_finished_tick(
 
 
 @pytest.mark.usefixtures("new_orders")
-def test_the_lanes_of_a_consumer_have_its_lag(
-    site: Site, client: pgqpy.Client, connection: psycopg.Connection[Any]
-) -> None:
-    client.call(calls.lanes.set_lanes("orders", "billing", 2, "extra1"))
-    client.insert_event("orders", "placed", "data")
-    client.tick_queue("orders")
-    connection.execute(DAY_LATER)
-    page = site().get("/consumer?queue=orders&consumer=billing").text
-    assert page.count('data-name="lag">1 d 1 h</td>') == 2
-
-
-@pytest.mark.usefixtures("new_orders")
 def test_a_queue_says_that_ok_is_about_its_ticks(site: Site, client: pgqpy.Client) -> None:
     client.set_queue_config("orders", "ticker_paused", "true")
     browser = site()

@@ -105,6 +105,25 @@ def test_the_queue_shows_all_that_it_has_and_the_consumer_who_works_for_it(
     assert "rotation_period" in page
 
 
+def test_a_shared_consumer_shows_what_is_in_flight_and_its_worst_keys(
+    site: Site, client: pgqpy.Client
+) -> None:
+    client.create_queue("orders")
+    client.register_shared_consumer("orders", "letters", key="extra1")
+    client.insert_event("orders", "x", "y", extra1="ann")
+    client.receive("orders", "letters", wait=0, key="extra1")
+    for _ in range(3):
+        client.insert_event("orders", "x", "y", extra1="ann")
+    assert client.receive("orders", "letters", wait=0, key="extra1") == []
+    page = site().get("/consumer?queue=orders&consumer=letters").text
+    assert "<dt>mode</dt><dd>shared by extra1</dd>" in page
+    assert "<dt>waiting</dt><dd>3</dd>" in page
+    assert "<dt>events to handle</dt><dd>4</dd>" in page
+    assert '<th scope="row">receivers</th><td class="n" data-name="claimed">1</td>' in page
+    assert '<th scope="row">ann</th><td class="n" data-name="waiting">3</td>' in page
+    assert 'data-name="in flight">4</td>' in site().get("/queue?queue=orders").text
+
+
 def test_readers_of_ticks_are_shown_with_their_pins(site: Site, client: pgqpy.Client) -> None:
     client.create_queue("orders")
     client.register_consumer("orders", "lake")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 INLINE = re.compile(r"`([^`]+)`")
 COMMAND = re.compile(r"\bpgqpy ([a-z][^|&;`#()]*)")
 SETTING = re.compile(r"([a-z_]+) = \S.*")
-CLASSES = {f"docs/{it}.md" for it in ("consumers", "consumers-reference", "workers", "lanes")}
+CLASSES = {f"docs/{it}.md" for it in ("consumers", "consumers-reference", "sharing")}
 
 
 def snippets(page: str) -> Iterator[str]:

@@ -16,12 +16,12 @@ from pgqpy.consumers.metrics import expose_metrics
 from pgqpy.consumers.settings import SETTINGS, BaseConsumer
 from pgqpy.locks import (
     CHANGING,
+    CLAIMING,
     CONSUMER,
     ENGINE,
     INSTALLING,
     MOVING,
     QUEUE,
-    RUN,
     SANDBOX,
     SEQUENCE,
     SKIPS,
@@ -36,6 +36,7 @@ from tests.docs.markdown import blocks, codes, rows, text
 from tests.support.tree import ROOT, files
 
 CONSUMERS, OPERATIONS = "docs/consumers-reference.md", "docs/operations-reference.md"
+SHARING = "docs/sharing.md"
 METRICS, SPARK, SQL = "docs/metrics.md", "docs/spark-reference.md", "docs/sql.md"
 VARIABLES = {f"PGQPY_{name.upper()}": it for name, it in TickerSettings.model_fields.items()}
 SOURCES = ("schema/*.sql", "ticker/*.py", "consumers/*.py", "pgqpy/*.py")
@@ -57,7 +58,8 @@ def described(page: str, *headings: str, number: int = 0) -> set[str]:
 
 
 def test_the_settings_of_consumers_are_all_described() -> None:
-    defaults = {codes(name)[0]: default for name, default, _ in rows(CONSUMERS, "setting")}
+    described = [*rows(CONSUMERS, "setting"), *rows(SHARING, "setting")]
+    defaults = {codes(name)[0]: default for name, default, _ in described}
     assert set(defaults) == set(SETTINGS) - {"queue", "name"}
     for name, default in defaults.items():
         value = repr(getattr(BaseConsumer, name)).replace("'", '"')
@@ -87,7 +89,7 @@ def test_the_unit_starts_the_ticker() -> None:
 def test_the_advisory_locks_are_all_described() -> None:
     """Those of locks.py; tests/schema/test_rules.py compares them with the engine's."""
     named = {lock for cells in rows(OPERATIONS, "lock") for lock in advisory_locks(cells[0])}
-    ours = {(number, None) for number in (CONSUMER, QUEUE, RUN, SEQUENCE, SKIPS)}
+    ours = {(number, None) for number in (CONSUMER, QUEUE, CLAIMING, SEQUENCE, SKIPS)}
     engine = (TICKING, INSTALLING, CHANGING, WATCHING, MOVING, SANDBOX)
     assert named == ours | {(ENGINE, number) for number in engine}
     texts = [(ROOT / name).read_text() for name in files(*SOURCES)]
@@ -134,7 +136,7 @@ def test_the_options_of_the_dashboard_are_all_described() -> None:
 
 
 def test_the_metrics_are_all_described() -> None:
-    tables = [f"metric of {what}" for what in ("the ticker", "queues", "consumers")]
+    tables = [f"metric of {what}" for what in ("the ticker", "queues", "consumers", "shared ones")]
     assert described(METRICS, *tables) == exposed(TickerMetrics().registry)
     registry = CollectorRegistry()
     expose_metrics(Billing(""), registry)
@@ -148,6 +150,11 @@ def exposed(registry: CollectorRegistry) -> set[str]:
 
 
 def test_each_metric_is_in_the_table_of_its_labels() -> None:
-    for table, labels in (("queues", ("queue",)), ("consumers", ("queue", "consumer"))):
+    of_consumers = ("queue", "consumer")
+    for table, labels in (
+        ("queues", ("queue",)),
+        ("consumers", of_consumers),
+        ("shared ones", of_consumers),
+    ):
         for name in described(METRICS, f"metric of {table}"):
-            assert GAUGES[name][1:] in (labels, (*labels, "name")), name
+            assert GAUGES[name][1:] in (labels, (*labels, "name"), (*labels, "state")), name

@@ -19,7 +19,7 @@ PAGE = "docs/tracing.md"
 class Billing(Consumer):
     """Handles an event of each kind."""
 
-    queue, name, shared = "orders", "billing", True
+    queue, name = "orders", "billing"
 
     def process_event(self, event: Any) -> None:
         """Fail, ask for a retry, or end the run."""
@@ -28,6 +28,12 @@ class Billing(Consumer):
         if event.type == "later":
             raise Retry(after=3600)
         self.stop()
+
+
+class Letters(Billing):
+    """Shares them with others."""
+
+    name, shared = "letters", True
 
 
 class Audit(Consumer):
@@ -46,10 +52,11 @@ def seen(dsn: str, client: pgqpy.Client) -> dict[str, set[str]]:
     """The attributes of spans of all kinds: in which operations each one is."""
     spans = Spans()
     client.create_queue("orders")
-    consumers = [Billing(dsn), Audit(dsn)]
+    consumers = [Billing(dsn), Audit(dsn), Letters(dsn)]
     with trace_client(pgqpy.connect(dsn), tracer_provider=spans.provider) as producer:
-        for consumer in consumers:
+        for consumer in consumers[:2]:
             client.register_consumer("orders", consumer.name)
+        client.register_shared_consumer("orders", "letters")
         producer.insert_events("orders", [("wrong", None), ("later", None)])
         producer.insert_event_once("orders", "right", None, dedup_key="1", dedup_for=60)
         with pytest.raises(pgqpy.QueueNotFound):

@@ -17,23 +17,24 @@ from tests.guarantees.test_cron import DAY, NOW
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
-CONSUMERS = ("plain", "parking", "lanes", "shared")
+SHARED = ("keyed", "shared")  # with a key, and without
+CONSUMERS = ("plain", "coop", *SHARED)
 EVERYBODY = (*CONSUMERS, "open", "asleep")  # which has a batch open, and which is detached
-PARKS = ("parking", "lanes")
-HOLDER = "host:1:x"
-LOCK = f"select pg_advisory_lock_shared(7366516, hashtext('{HOLDER}'))"
 TAKE = {
     "plain": "select pgq.next_batch('q', 'plain')",
-    "parking": "select pgq.next_batch('q', 'parking')",
-    "lanes": f"select batch_id from pgq.take_lane('q', 'lanes', '{HOLDER}')",
-    "shared": "select batch_id from pgq.take_part('q', 'shared', '1')",
+    "coop": "select pgq_coop.next_batch('q', 'coop', '1')",
     "open": "select pgq.next_batch('q', 'open')",
     "asleep": "select pgq.next_batch('q', 'asleep')",
 }
-TAKE_PARKED = {
-    "parking": "select batch_id from pgq.take_parked('q', 'parking', 10)",
-    "lanes": f"select batch_id from pgq.take_parked_lane('q', 'lanes', '{HOLDER}', 10)",
-}
+RECEIVE = "select ev_id, ev_data, ev_extra1, token from pgq.receive('q', %s)"
+KEYS = {"keyed": "extra1", "shared": None}
+SHARE = "select pgq.set_consumer_mode('q', %s, 'shared', %s)"
+RETURN = "select pgq.retry('q', %s, %s, array[%s::bigint], '1 hour', %s)"
+BURY = "select pgq.dead('q', %s, %s, array[%s::bigint], 'why')"
+DONE = "select pgq.done('q', %s, %s, array[%s::bigint])"
+FOLLOW = """
+    update pgq.front set front_swept = '-infinity' from pgq.registration
+      join pgq.queue on queue_id = sub_queue where front_sub = sub_id and queue_name = 'q'"""
 INSERT = "select pgq.insert_event('q', 't', %s, %s, null, null, null)"
 # Events are delayed for a day, then made due: a time a moment ahead may pass before the insert.
 DUE = """
@@ -41,15 +42,16 @@ DUE = """
      where ev_queue = queue_id and queue_name = 'q' and ev_data <> 'far'"""
 DELAYED = "select pgq.insert_event_at('q', %s, 't', %s)"
 ONCE = "select ev_id, is_new from pgq.insert_event_once('q', %s, '1 day', 't', %s, {} => {})"
-EVENTS = "select ev_id, ev_txid, ev_data, ev_extra1 from pgq.get_batch_events(%s) order by 1"
+EVENTS = "select ev_id, ev_txid, ev_data from pgq.get_batch_events(%s) order by 1"
 RETRIES_DUE = """
     update pgq.retry_queue set ev_retry_after = now() from pgq.queue
      where ev_queue = queue_id and queue_name = 'q'"""
+RUNS_DUE = """
+    update pgq.inflight set run_due = now() from pgq.registration
+      join pgq.queue on queue_id = sub_queue
+     where run_sub = sub_id and queue_name = 'q' and run_due is not null"""
 RETRY = "select pgq.event_retry(%s, array[%s::bigint], array[%s::bigint], array[%s::interval])"
 DEAD = "select pgq.event_dead(%s, array[%s::bigint], array[%s::bigint], array['why'::text])"
-PARK = """
-    select pgq.event_park(%s, array[%s::bigint], array[%s::bigint], array[%s::text],
-        array[%s::interval])"""
 CANCEL = "select ev_id, consumer_name, state from pgq.cancel_event('q', array[%s::bigint])"
 SKIP = "select pgq.skip_event('q', %s, array[%s::bigint])::text"
 ADD_CRON = "select pgq.add_cron('e', 'q', 't', 'cron', '* * * * *')"
@@ -80,9 +82,8 @@ class Told:
         self.main, self.late = db.main, db.open()
         self.ids: dict[str, int] = {}
         db.queue(consumers=EVERYBODY)
-        self.main.one("select pgq.set_lanes('q', 'lanes', 2, 'extra1')")
-        self.main.one("select pgq.register_subconsumer('q', 'shared', '1')")
-        self.main.one(LOCK)
+        for consumer in SHARED:
+            assert self.main.one(SHARE, consumer, KEYS[consumer]) == 1
         self._handled()
         self._detached()
         self.tomorrow = self.main.one("select now() + interval '1 day'")
@@ -99,7 +100,7 @@ class Told:
             self.ids[name] = self.main.one(INSERT, name, key)
 
     def _handled(self) -> None:
-        """Let all handle, retry, park and give up; one is asleep after the first event."""
+        """Let all handle, retry and give up; one is asleep after the first event."""
         self.insert("early")
         self._tick()
         for consumer in EVERYBODY:
@@ -129,7 +130,6 @@ class Told:
             for consumer in (*CONSUMERS, "open"):
                 handle(self.main, consumer, retries={})
         self.main.one(LATER)
-        handle(self.main, "lanes", retries={})  # lanes pass young ticks without events later
         assert self.main.rotate() == 2, "the first table is kept"
         self.main.one("select pgq.maint_stalled()")
         assert self.main.one(DETACHED) == 1
@@ -176,7 +176,7 @@ class Told:
         self.ids["keyed, delayed"], _ = once(self.main, "k2", "keyed, delayed", due=self.tomorrow)
         self.main.one(ADD_CRON)
         self.main.connection.execute(PLAN_CRON.encode(), [NOW])
-        assert self.main.one(TAKE["shared"]) is not None
+        assert self.main.one(TAKE["coop"]) is not None
 
     def _tick(self) -> int:
         return self.main.tick()
@@ -194,7 +194,7 @@ class Told:
         if consumer == "open":
             return Counter(names)
         names = {*names, "retry later", "retry moved"}
-        if consumer in PARKS:
+        if consumer == "keyed":
             names |= {"parked 1", "parked 2"}
         if consumer == "plain":
             names = {*names, "dead, revived"} - {"skipped"}
@@ -212,34 +212,51 @@ def handle(
     session: Session, consumer: str, *, retries: dict[str, str], fails: bool = False
 ) -> list[str]:
     """Handle all there is; return the names of what came."""
+    if consumer in SHARED:
+        return _receive(session, consumer, retries=retries, fails=fails)
     found = []
     while (batch := session.one(TAKE[consumer])) is not None:
-        for number, txid, name, key in session.all(EVENTS, batch):
+        for number, txid, name in session.all(EVENTS, batch):
             found.append(name)
             event = (batch, number, txid)
             if name in retries:
                 assert session.one(RETRY, *event, retries[name]) == 1
             elif fails and name.startswith("dead"):
                 assert session.one(DEAD, *event) == 1
-            elif fails and key == "k" and consumer in PARKS:
-                assert session.one(PARK, *event, key, "0" if name == "parked 1" else None) == 1
         assert session.finish(batch) == 1
     return found
 
 
-def take_all(session: Session, consumer: str) -> list[str]:
-    """Take what is parked and due, and all else; return the names in their order."""
+def _receive(session: Session, consumer: str, *, retries: dict[str, str], fails: bool) -> list[str]:
+    """Receive all there is: a failed event of the key k keeps it."""
     found = []
-    while consumer in PARKS and (batch := session.one(TAKE_PARKED[consumer])) is not None:
-        found += session.data(batch)
-        assert session.finish(batch) == 1
-    return found + handle(session, consumer, retries={})
+    while rows := session.all(RECEIVE, consumer):
+        ((number, name, key, token),) = rows
+        found.append(name)
+        event = (consumer, token, number)
+        if name in retries:
+            assert session.one(RETURN, *event, False) == 1  # SQL
+        elif fails and name.startswith("dead"):
+            assert session.one(BURY, *event) == 1
+        elif fails and key == "k" and consumer == "keyed":
+            assert session.one(RETURN, *event, True) == 1  # SQL
+        else:
+            assert session.one(DONE, *event) == 1
+    session.run(FOLLOW)
+    assert session.all(RECEIVE, consumer) == []
+    return found
+
+
+def take_all(session: Session, consumer: str) -> list[str]:
+    """Handle all there is; return the names in their order."""
+    return handle(session, consumer, retries={})
 
 
 def go_on(session: Session, ids: dict[str, int]) -> None:
     """Let an hour pass: everything that waits is due, the cron entry too, and repeated inserts."""
     assert session.one("select pgq.reattach_consumer('q', 'asleep')") == 1
     session.run(RETRIES_DUE)
+    session.run(RUNS_DUE)
     session.tick()
     assert move(session) == 2
     while session.one("select pgq.maint_retry_events()"):

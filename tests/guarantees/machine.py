@@ -239,15 +239,14 @@ class QueueMachine(RunMachine):
                 return
 
     def _finish_part(self, name: str, choice: int | None) -> None:
-        """Finish a part that ends at one of the events, and the last event if it lies behind."""
+        """Finish a part that ends at one of the events."""
         copies = self.model.batch(name)
         if not copies or choice is None:
             return
         up_to = copies[choice % len(copies)].id
-        done = [copies[-1].id] if choice % 2 else []
-        part = (self.main.next(name, self.queue), up_to, done)
-        assert self.main.one("select pgq.finish_part(%s, %s, %s)", *part) == 1
-        self.model.finish_part(name, up_to, done)
+        batch = self.main.next(name, self.queue)
+        assert self.main.one("select pgq.finish_part(%s, %s)", batch, up_to) == 1
+        self.model.finish_part(name, up_to)
         self._read_twice(name)
 
     def _finish(self, name: str, batch: int | None, retry: int | None, end: str) -> None:

@@ -1,8 +1,8 @@
-"""The processes of the storm: `python storm_load.py produce|lanes|effects|archive DSN LOG`.
+"""The processes of the storm: `python storm_load.py produce|letters|effects|archive DSN LOG`.
 
-`produce` inserts in every way, `lanes` parks events that fail, `effects` retries them and is
-transactional, `archive` writes files beside the logs. What the others write down: see history.py,
-history_workers.py and storm_threads.py.
+`produce` inserts in every way, `letters` is shared and parks events that fail, `effects` retries
+them and is transactional, `archive` writes files beside the logs. What the others write down: see
+history.py and storm_threads.py.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ import psycopg
 
 from pgqpy.archive.run import ArchiveOptions, run_archive
 from pgqpy.archive.store import Store
-from pgqpy.consumers import Consumer, crash
+from pgqpy.consumers import Consumer, retry
 from pgqpy.errors import ConnectionFailed
-from tests.consumers.harness import private
 from tests.guarantees.workload import Effects, Log, Producer
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ COPIED = MARK + "values ('copied', %s, null, null, true)"
 
 
 def fails_once(data: str) -> bool:
-    """Whether the consumer with lanes fails with the event at its first delivery."""
+    """Whether the shared consumer fails with the event at its first delivery."""
     return crc32(data.encode()) % 10 == 0
 
 
@@ -89,15 +88,13 @@ class Mixed(Producer):
                 session.connection.execute(PLAIN, [data, data, key])
 
 
-class Lanes(Consumer):
-    """One run of the consumer with lanes; it parks what fails."""
+class Letters(Consumer):
+    """One process of the shared consumer; it parks what fails."""
 
-    queue, name, lanes, key = "q", "lanes", 4, "extra1"
+    queue, name, key, concurrency = "q", "letters", "extra1", 2
     on_error = "park"
     max_retries = MAX_RETRIES
     backoff = (0.02, 3600.0)  # seconds
-    dead_interval = 5.0  # seconds
-    part_size = 20
     log: Log
 
     def process_event(self, event: Event) -> None:
@@ -106,10 +103,7 @@ class Lanes(Consumer):
         raised = always_fails(data) or (retry == 0 and fails_once(data))
         self.log.write(
             at=time.monotonic(),
-            who=f"{os.getpid()}.0",
-            batch=private(self, "loop").held.id,
             data=data,
-            retry=retry,
             raised=raised,
         )
         if raised:
@@ -143,11 +137,11 @@ def main(role: str, dsn: str, path: str) -> None:
         Mixed(dsn, Log(path)).run()
     if role == "archive":
         archive(dsn, path)
-    consumer = Lanes(dsn) if role == "lanes" else Retrying(dsn)
+    consumer = Letters(dsn) if role == "letters" else Retrying(dsn)
     consumer.log = Log(path)
     consumer.run()
 
 
 if __name__ == "__main__":
-    crash.MAX_ATTEMPTS = 1_000_000  # whoever kills from outside, does not mean an event
+    retry.CRASHES = 1_000_000  # whoever kills from outside, does not mean an event
     main(*sys.argv[1:])

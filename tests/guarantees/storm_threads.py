@@ -219,7 +219,7 @@ def note_place(session: Session, consumer: str) -> None:
 
 
 class Operator(Worker):
-    """Cancels, skips, seeks, revives and changes lanes."""
+    """Cancels, skips, seeks and revives."""
 
     calls = 0
 
@@ -230,7 +230,7 @@ class Operator(Worker):
     def step(self, session: Session) -> bool:
         """Do one thing."""
         action = self.random.choices(
-            (self.cancel, self.skip, self.seek, self.revive, self.change), (6, 3, 2, 1, 1)
+            (self.cancel, self.skip, self.seek, self.revive), (6, 3, 2, 1)
         )[0]
         try:
             action(session)
@@ -246,7 +246,7 @@ class Operator(Worker):
 
     def skip(self, session: Session) -> None:
         """Skip some of the newest events for one consumer."""
-        name = self.random.choice(("lanes", "effects", "seeker", "sleeper"))
+        name = self.random.choice(("effects", "seeker", "sleeper"))
         self._hide(session, "skip_event('q', %s, %s::bigint[])", name)
 
     def _hide(self, session: Session, call: str, *args: Any) -> None:
@@ -274,9 +274,5 @@ class Operator(Worker):
     def revive(self, session: Session) -> None:
         """Let dead events be tried again."""
         session.run(
-            "insert into revived select ev_id from pgq.revive_dead_events('q', 'lanes') ev_id"
+            "insert into revived select ev_id from pgq.revive_dead_events('q', 'letters') ev_id"
         )
-
-    def change(self, session: Session) -> None:
-        """Change the number of lanes."""
-        session.one("select pgq.set_lanes('q', 'lanes', %s, 'extra1')", self.random.randint(2, 5))

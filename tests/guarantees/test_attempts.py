@@ -1,4 +1,4 @@
-"""Attempts: what a run learns from the token that the run before it left, and what moves keep."""
+"""Attempts at an open batch: who counts them, what moves keep, and who takes one back."""
 
 from __future__ import annotations
 
@@ -10,153 +10,124 @@ from tests.guarantees.sessions import RR, refused
 from tests.guarantees.test_parts import finish_part, open_batch
 
 if TYPE_CHECKING:
-    from tests.guarantees.sessions import Database
+    from tests.guarantees.sessions import Database, Session
 
-HOLD = "update pgq.position set pos_holder = 'host:1:a', pos_part = 30, pos_tries = 2"
-ATTEMPT = "select pos_holder, pos_part, pos_tries from pgq.current_position where sub_queue = 1"
-HELD, PROGRESSED = ("host:1:a", 30, 2), ("host:1:a", 30, None)
-NEW = (None, None, None)
-POSITIONS = "select count(*) from pgq.position where pos_sub > 0"
-
-
-def begin_run(db: Database, holder: str) -> tuple[object, ...]:
-    """Begin a run: the size of its parts, its tries, and the token of the run that died."""
-    query = "select part_size, tries, died from pgq.begin_run('q', 'c', %s)"
-    return db.main.all(query, holder)[0]
+COUNT = "update pgq.position set pos_attempts = 3"
+ATTEMPTS = "select pos_attempts from pgq.current_position where sub_queue = 1"
+POSITION = "select pos_no from pgq.current_position where sub_queue = 1"
+OPEN = "select batch_id, attempts, position from pgq.open_batch('q', 'c', i_held => %s)"
+RELEASE = "select pgq.release_batch(%s)"
 
 
-def die(db: Database, times: int) -> tuple[object, ...]:
-    """Begin one run after the other; none of them ends. Return what the last one learns."""
-    return [begin_run(db, f"run {number}") for number in range(times + 1)][-1]
+def attempt(session: Session, held: int | None = None) -> object:
+    """Open the batch as a process; return which attempt that is."""
+    return session.all(OPEN, held)[0][1]
 
 
 @pytest.mark.parametrize(
     ("call", "left"),
     [
-        ("select pgq.finish_part({batch}, {first})", PROGRESSED),
-        ("select pgq.finish_part({batch}, null, array[{second}])", HELD),
-        ("select pgq.finish_batch({batch})", PROGRESSED),
-        ("select pgq.finish_batch({batch}), pgq.next_batch('q', 'c')", PROGRESSED),
-        ("select pgq.event_retry({batch}, {first}, 0)", HELD),
-        ("select pgq.next_batch('q', 'c')", HELD),
-        ("select pgq.compact_positions()", HELD),
-        ("select pgq.repair_queue('q')", HELD),
-        ("select pgq.register_consumer_at('q', 'c', null)", HELD),
-        (
-            "select pgq.register_consumer_at('q', 'c', min(tick_id)) from pgq.get_tick_info('q')",
-            ("host:1:a", None, None),
-        ),
-        ("select pgq.finish_batch({batch}), pgq.advance_subscription('q', 'c', 2, 3)", NEW),
+        ("select pgq.finish_part({batch}, {first})", 3),
+        ("select pgq.finish_part({batch}, {first}, x_attempts => 1)", 1),
+        ("select pgq.finish_batch({batch})", None),
+        ("select pgq.finish_batch({batch}), pgq.next_batch('q', 'c')", None),
+        ("select pgq.finish_batch({batch}), pgq.open_batch('q', 'c')", 1),
+        ("select pgq.event_retry({batch}, {first}, 0)", 3),
+        ("select pgq.next_batch('q', 'c')", 3),
+        ("select pgq.next_batch_custom('q', 'c', null, 5, null)", 3),
+        ("select pgq.open_batch('q', 'c')", 4),
+        ("select pgq.open_batch('q', 'c', i_held => {batch})", 3),
+        ("select pgq.release_batch({batch})", 2),
+        ("select pgq.compact_positions()", 3),
+        ("select pgq.repair_queue('q')", 3),
+        ("select pgq.set_consumer_filter('q', 'c', '{{}}')", 3),
+        ("select pgq.register_consumer_at('q', 'c', null)", 3),
+        ("select pgq.seek_consumer('q', 'c', null, false, '-infinity')", None),
     ],
 )
-def test_moves_keep_the_holder_and_progress_clears_the_tries(
-    db: Database, call: str, left: tuple[object, ...]
+def test_moves_keep_the_attempts_of_the_open_batch(
+    db: Database, call: str, left: int | None
 ) -> None:
     batch, (first, second) = open_batch(db, *"ab")
     db.main.tick()
-    db.main.run(HOLD)
+    db.main.run(COUNT)
     db.main.all(call.format(batch=batch, first=first.id, second=second.id))
-    assert db.main.all(ATTEMPT) == [left]
+    assert db.main.one(ATTEMPTS) == left
 
 
-def test_finish_part_without_progress_keeps_the_tries(db: Database) -> None:
-    batch, (first, second) = open_batch(db, *"ab")
-    assert finish_part(db.main, batch, first.id) == 1
-    db.main.run(HOLD)
-    assert finish_part(db.main, batch, first.id) == 1
-    assert db.main.all(ATTEMPT) == [HELD]
-    assert finish_part(db.main, batch, second.id) == 1
-    assert db.main.all(ATTEMPT) == [PROGRESSED]
+def test_each_process_counts_once(db: Database) -> None:
+    db.queue()
+    db.main.tick_after("a")
+    ((batch, first, position),) = db.main.all(OPEN, None)
+    assert first == 1
+    assert position == db.main.one(POSITION)
+    assert [attempt(db.open()) for _ in range(3)] == [2, 3, 4]
+    assert attempt(db.open(), batch) == 4
+    assert attempt(db.open(), batch - 1) == 5
+    assert db.main.one(POSITION) == position
 
 
-def test_crashes_narrow_the_parts_and_then_count_against_the_first_event(db: Database) -> None:
-    batch, (first, *_) = open_batch(db, *"abc")
-    learned = [begin_run(db, f"run {number}") for number in range(6)]
-    assert learned == [
-        NEW,
-        (1000, None, "run 0"),
-        (30, None, "run 1"),
-        (1, None, "run 2"),
-        (1, 1, "run 3"),
-        (1, 2, "run 4"),
-    ]
-    assert finish_part(db.main, batch, first.id) == 1
-    assert begin_run(db, "run 6") == (1, 1, "run 5")
-
-
-def test_run_that_comes_back_has_not_died(db: Database) -> None:
-    open_batch(db, "a")
-    begin_run(db, "run")
-    before = db.main.one(POSITIONS)
-    assert db.main.next() is not None
-    assert begin_run(db, "run") == NEW
-    assert db.main.one(POSITIONS) == before
-
-
-def test_run_that_ended_in_order_has_not_died(db: Database) -> None:
-    open_batch(db, "a")
-    assert die(db, 4) == (1, 1, "run 3")
-    assert db.main.one("select pgq.end_run('q', 'c', 'run 3')") == 0
-    assert db.main.one("select pgq.end_run('q', 'c', 'run 4')") == 1
-    assert begin_run(db, "later") == (1, 1, None)
-    assert begin_run(db, "even later") == (1, 2, "later")
-
-
-def test_crash_without_an_open_batch_never_counts(db: Database) -> None:
+def test_a_batch_that_a_client_of_pgq_opened_counts_from_its_first_process_on(
+    db: Database,
+) -> None:
     batch, _ = open_batch(db, "a")
-    assert die(db, 4) == (1, 1, "run 3")
-    assert db.main.finish(batch) == 1
-    assert begin_run(db, "later") == (1, None, None)
-
-
-def test_run_that_begins_while_the_batch_is_finished_waits_for_that(db: Database) -> None:
-    batch, _ = open_batch(db, "a")
-    begin_run(db, "old")
-    died = db.behind(
-        lambda old: old.finish(batch), "select died from pgq.begin_run('q', 'c', 'new')"
-    )
-    assert died is None
-
-
-def test_parts_widen_step_by_step_for_the_run_itself(db: Database) -> None:
-    open_batch(db, "a")
-    assert die(db, 4) == (1, 1, "run 3")
-    widen = "select pgq.widen_run('q', 'c', %s)"
-    assert db.main.one(widen, "run 3") == 1
-    assert [db.main.one(widen, "run 4") for _ in range(4)] == [30, 1000, None, None]
-    assert db.main.all(ATTEMPT) == [("run 4", None, None)]
-
-
-def test_begin_of_a_run_keeps_the_parts_that_are_finished(db: Database) -> None:
-    batch, (a, _, c) = open_batch(db, *"abc")
-    assert finish_part(db.main, batch, a.id, [c.id]) == 1
-    die(db, 1)
-    db.main.one("select pgq.widen_run('q', 'c', 'run 1')")
-    db.main.one("select pgq.end_run('q', 'c', 'run 1')")
+    assert db.main.one(ATTEMPTS) is None
+    assert db.main.one(RELEASE, batch) == 0
+    assert [attempt(db.main) for _ in range(2)] == [1, 2]
     assert db.main.next() == batch
+
+
+def test_a_released_attempt_does_not_count(db: Database) -> None:
+    db.queue()
+    db.main.tick_after("a")
+    ((batch, _, _),) = db.main.all(OPEN, None)
+    assert [db.main.one(RELEASE, batch) for _ in range(2)] == [1, 0]
+    assert [attempt(db.main) for _ in range(2)] == [1, 2]
+    assert db.main.finish(batch) == 1
+    assert db.main.one(RELEASE, batch) == 0
+
+
+def test_no_batch_no_attempt_and_a_poll_writes_nothing(db: Database) -> None:
+    db.queue()
+    assert db.main.all(OPEN, None) == [(None, None, None)]
+    before = db.main.one("select pg_current_wal_insert_lsn()")
+    assert db.main.all(OPEN, None) == [(None, None, None)]
+    assert db.main.one("select pg_current_wal_insert_lsn()") == before
+
+
+def test_the_first_call_makes_the_consumer_plain(db: Database) -> None:
+    db.queue()
+    attempt(db.main)
+    assert db.main.one("select sub_mode from pgq.registration where sub_queue = 1") == "plain"
+
+
+def test_a_process_that_opens_the_batch_while_it_is_finished_gets_none(db: Database) -> None:
+    batch, _ = open_batch(db, "a")
+    query = "select batch_id from pgq.open_batch('q', 'c')"
+    assert db.behind(lambda old: old.finish(batch), query) is None
+
+
+def test_a_part_that_is_finished_while_a_process_opens_the_batch_keeps_its_count(
+    db: Database,
+) -> None:
+    batch, (first, _) = open_batch(db, *"ab")
+    db.main.run(COUNT)
+    query = "select attempts from pgq.open_batch('q', 'c')"
+    assert db.behind(lambda old: finish_part(old, batch, first.id), query) == 4
     assert db.main.data(batch) == ["b"]
 
 
-@pytest.mark.parametrize("holder", [None, "", "x" * 256, "a\nb"])
-def test_token_that_cannot_be_shown_is_refused(db: Database, holder: str | None) -> None:
-    db.queue()
-    with refused("PQ009"):
-        db.main.one("select pgq.begin_run('q', 'c', %s)", holder)
-
-
-@pytest.mark.parametrize("function", ["begin_run", "widen_run", "end_run"])
-def test_run_of_an_unknown_consumer_is_refused(db: Database, function: str) -> None:
-    db.queue()
+def test_unknown_consumers_and_old_snapshots_are_refused(db: Database) -> None:
+    batch, _ = open_batch(db, *"ab")
     with refused("PQ002"):
-        db.main.one(f"select pgq.{function}('q', 'nobody', 'run')")
-
-
-@pytest.mark.parametrize("function", ["begin_run", "widen_run", "end_run"])
-def test_run_with_an_old_snapshot_changes_nothing(db: Database, function: str) -> None:
-    open_batch(db, *"ab")
-    die(db, 2)
+        db.main.one("select pgq.open_batch('q', 'nobody')")
     late = db.open()
     late.begin(RR)
-    db.main.one("select pgq.begin_run('q', 'c', 'the newest')")
     with refused("PQ013"):
-        late.one(f"select pgq.{function}('q', 'c', 'run 2')")
+        attempt(late)
+    late.rollback()
+    late.begin(RR)
+    late.one("select 1")
+    attempt(db.main)
+    with refused("40001"):
+        finish_part(late, batch, 10**9)

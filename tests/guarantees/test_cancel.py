@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.guarantees.cancelling import cancel, retry, skip, states
-from tests.guarantees.lanes import INSERT, KEYS, SET, Run
-from tests.guarantees.parking import keyed, park, parked, take, taken
 from tests.guarantees.sessions import refused
 from tests.guarantees.stages import DROP, commit_stage, stage
 
@@ -142,23 +140,6 @@ def test_retried_copy_is_removed_and_hidden(db: Database) -> None:
     assert db.main.data(merged) == ["a", "b", "c"], "what it was given comes again"
 
 
-def test_parked_event_is_removed_and_its_key_goes_on(db: Database) -> None:
-    main = keyed(db, "a1", "a2", "a3", "a4", "b1", "b2")
-    batch = main.next()
-    ids = {event.data: event.id for event in main.events(batch)}
-    park(main, batch, "a1", "b1")
-    assert main.finish(batch) == 1
-    opened = take(main)
-    assert main.data(opened) == ["a1", "b1"]
-    assert states(main, ids["a1"], ids["a3"]) == ["delivered", "cancelled"]
-    park(main, opened, "a1", "b1", after="1 day")
-    assert main.finish(opened) == 1
-    assert parked(main) == ["a1", "a2", "a4", "b1", "b2"]
-    assert states(main, ids["a1"], ids["b2"]) == ["cancelled", "cancelled"]
-    assert [*taken(main), *taken(main)] == ["a2", "a4"]
-    assert parked(main) == ["b1"]
-
-
 def test_reader_of_ticks_gets_what_its_ranges_have(db: Database) -> None:
     db.queue(consumers=("c", "d"))
     first, second = db.main.insert("a"), db.main.tick()
@@ -191,25 +172,10 @@ def test_run_that_begins_where_a_stream_ended_is_no_reader_of_ticks(db: Database
     db.queue()
     event = db.main.insert("a")
     db.main.one(ADVANCE, 1, 1)
-    db.main.run("select pgq.begin_run('q', 'c', 'host:1:x')")
-    assert states(db.main, event) == ["cancelled"]
-
-
-def test_lane_hides_what_it_has_not_opened_whatever_other_lanes_have(db: Database) -> None:
-    db.queue()
-    assert db.main.one(SET, 2, "extra1") == 1
-    run = Run(db.main, "host:1:x")
-    ids = {key: db.main.one(INSERT, key, key) for key in KEYS}
-    db.main.tick()
-    batch = run.take()
-    had = [data for _, data in run.events(batch)]
-    assert 0 < len(had) < len(KEYS)
-    told = cancel(db.main, *ids.values())
-    assert {key for key, event in ids.items() if told[event, "c"] == "delivered"} == set(had)
-    assert [data for _, data in run.events(batch)] == had
-    assert run.finish(batch) == 1
-    assert cancel(db.main, *ids.values()) == told
-    assert run.drain() == []
+    db.main.tick_after("b")
+    db.main.run("select pgq.open_batch('q', 'c')")
+    db.main.finish(db.main.next())
+    assert states(db.main, event) == ["delivered"]
 
 
 def test_what_is_no_event_queue_or_consumer_is_refused(db: Database) -> None:
@@ -221,7 +187,7 @@ def test_what_is_no_event_queue_or_consumer_is_refused(db: Database) -> None:
         db.main.one("select pgq.cancel_event('nope', '{1}')")
     with refused("PQ002"):
         db.main.one("select pgq.skip_event('q', 'nobody', '{1}')")
-    db.main.one("select pgq.register_subconsumer('q', 'd', '1')")
+    db.main.one("select pgq_coop.register_subconsumer('q', 'd', '1')")
     with refused("PQ020"):
         db.main.one("select pgq.skip_event('q', 'd.1', '{1}')")
 

@@ -8,17 +8,15 @@ import pytest
 
 from tests.guarantees.cancelling import retry, states
 from tests.guarantees.dedup import once, read
-from tests.guarantees.lanes import SET
-from tests.guarantees.parking import keyed, park, parked, set_aside, take, taken
 from tests.guarantees.stages import commit_stage, stage
-from tests.guarantees.test_cancel_races import EITHER, LANE_LOCK, WAYS, content
+from tests.guarantees.test_cancel_races import EITHER, WAYS, content
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Session
 
 WAITS = "select count(*) from pgq.retry_queue"
 MOVE = "select pgq.maint_retry_events()"
-FINISH = "select pgq.finish_part(%s, null, array[%s::bigint])"
+FINISH = "select pgq.finish_part(%s, %s)"
 KEYED = "select pgq.insert_event_once('q', 'k', '1 hour', 't', 'a', 'key')::text"
 
 
@@ -27,13 +25,12 @@ def open_retried(db: Database, way: str, *others: str) -> tuple[int, Session, in
     db.queue()
     opens, before = WAYS[way]
     if before:
-        db.main.one(before, *((4, "extra1") if before == SET else ()))
+        db.main.one(before)
     event, _ = read(db.main.one(KEYED))
     for other in others:
         db.main.one("select pgq.insert_event('q', 't', %s, 'key', null, null, null)", other)
     db.main.tick()
     taker = db.open()
-    taker.one(LANE_LOCK)
     batch = taker.one(opens)
     retry(taker, batch, "a")
     return event, taker, batch
@@ -87,46 +84,6 @@ def test_event_that_is_finished_in_an_open_batch_is_delivered(db: Database) -> N
     assert states(db.main, event) == ["delivered"]
     db.main.one("select pgq.register_consumer_at('q', 'c', 1)")
     assert db.main.drain() == ["a", "b"], "nothing was hidden"
-
-
-def test_part_that_no_worker_has_yet_counts_as_open(db: Database) -> None:
-    db.queue()
-    db.main.one("select pgq.register_subconsumer('q', 'c', '1')")
-    first, last = db.main.insert("a"), db.main.insert("z")
-    db.main.tick()
-    batch = db.main.one(
-        "select batch_id from pgq.take_part('q', 'c', '1', i_wanted => 1, i_holder => 'host:1:x')"
-    )
-    assert db.main.data(batch) == ["a"]
-    raw = "select pgq.event_retry_raw('q', 'c', now(), %s, null, 1, 't', 'z', '', '', '', '')"
-    for event in (first, last):
-        db.main.one(raw, event)
-    assert states(db.main, first, last) == ["delivered", "delivered"]
-    assert db.main.one(WAITS) == 2
-
-
-def test_event_that_is_parked_from_an_open_batch_is_delivered_and_stays_parked(
-    db: Database,
-) -> None:
-    main = keyed(db, "a1", "b1")
-    batch = main.next()
-    park(main, batch, "a1")
-    assert states(main, 1) == ["delivered"]
-    assert main.data(batch) == ["a1", "b1"]
-    main.finish(batch)
-    assert taken(main) == ["a1"]
-
-
-def test_event_that_is_retried_from_a_batch_of_parked_ones_is_delivered(db: Database) -> None:
-    main = set_aside(db, "a1", data=("a1", "a2"))
-    batch = take(main)
-    retry(main, batch, "a1")
-    assert states(main, 1) == ["delivered"]
-    assert main.data(batch) == parked(main)[:1] == ["a1"]
-    assert main.one(WAITS) == 1
-    main.finish(batch)
-    assert states(main, 1) == ["cancelled"]
-    assert main.one(WAITS) == 0
 
 
 def test_event_whose_retry_was_cancelled_is_delivered_by_a_batch_that_has_it_again(
@@ -185,21 +142,3 @@ def test_event_of_a_stage_counts_from_its_release(db: Database, *, released: boo
     )
     assert states(db.main, event) == ["delivered" if released else "cancelled"]
     assert db.main.one(WAITS) == int(released)
-
-
-@pytest.mark.parametrize("part", [False, True])
-def test_event_that_failed_again_in_a_batch_of_parked_ones_stays_until_it_is_finished(
-    db: Database, *, part: bool
-) -> None:
-    """Without it, the batch would have the events behind it again, and finish them."""
-    main = set_aside(db, "a1", data=("a1", "a2", "a3"))
-    batch = take(main)
-    park(main, batch, "a1")
-    if part:
-        assert main.one("select pgq.finish_part(%s, 1)", batch) == 1
-    assert main.data(batch) == []
-    assert states(main, 1) == ["delivered"]
-    assert main.data(batch) == []
-    assert main.finish(batch) == 1
-    assert states(main, 1) == ["cancelled"]
-    assert taken(main) == ["a2", "a3"]

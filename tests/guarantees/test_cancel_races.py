@@ -8,7 +8,6 @@ import pytest
 
 from tests.guarantees import cancelling
 from tests.guarantees.cancelling import STATES, retry, states, states_later
-from tests.guarantees.lanes import INSERT, SET
 from tests.guarantees.sessions import refused
 from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
@@ -18,15 +17,13 @@ if TYPE_CHECKING:
 
 WAYS = {  # how a batch is opened, and what is needed before
     "plain": ("select pgq.next_batch('q', 'c')", None),
-    "worker": (
-        "select batch_id from pgq.take_part('q', 'c', '1')",
-        "select pgq.register_subconsumer('q', 'c', '1')",
+    "subconsumer": (
+        "select pgq_coop.next_batch('q', 'c', '1')",
+        "select pgq_coop.register_subconsumer('q', 'c', '1')",
     ),
-    "lane": ("select batch_id from pgq.take_lane('q', 'c', 'host:1:x')", SET),
 }
 ENDS = pytest.mark.parametrize("end", ["commit", "rollback"])
 EITHER = pytest.mark.parametrize("way", WAYS)
-LANE_LOCK = "select pg_advisory_lock_shared(7366516, hashtext('host:1:x'))"
 
 
 def one_event(db: Database, way: str) -> tuple[str, int, Session]:
@@ -34,12 +31,10 @@ def one_event(db: Database, way: str) -> tuple[str, int, Session]:
     db.queue()
     opens, before = WAYS[way]
     if before:
-        db.main.one(before, *((4, "extra1") if way == "lane" else ()))
-    event = int(db.main.one(INSERT, "a", "key"))
+        db.main.one(before)
+    event = db.main.insert("a")
     db.main.tick()
-    taker = db.open()
-    taker.one(LANE_LOCK)
-    return opens, event, taker
+    return opens, event, db.open()
 
 
 def content(session: Session, batch: Any) -> list[str]:
@@ -54,15 +49,10 @@ def test_cancellation_that_comes_first_decides(db: Database, way: str, end: str)
     other = db.open()
     other.begin()
     assert states(other, event) == ["cancelled"]
-    if way == "lane":  # the others wait; a run goes on to other lanes
-        assert taker.one(opens) is None
-        other.run(end)
-        batch = taker.one(opens)
-    else:
-        waits = taker.later(opens)
-        assert wait_until_blocked(db.main.connection, taker.pid) == [other.pid]
-        other.run(end)
-        batch = waits.result(timeout=30)
+    waits = taker.later(opens)
+    assert wait_until_blocked(db.main.connection, taker.pid) == [other.pid]
+    other.run(end)
+    batch = waits.result(timeout=30)
     expected = ["a"] if end == "rollback" else []
     assert content(taker, batch) == expected
     assert content(taker, batch) == expected
@@ -112,25 +102,6 @@ def test_event_that_commits_while_the_cancellation_waits_is_found(db: Database) 
     db.main.one("select pgq.register_consumer('q', 'd')")
     assert db.main.deliver() == []
     assert db.main.drain("d") == []
-
-
-def test_lanes_that_are_made_while_the_cancellation_waits_are_locked(db: Database) -> None:
-    db.queue()
-    event = int(db.main.one(INSERT, "a", "key"))
-    db.main.tick()
-    maker, other, taker = db.open(), db.open(), db.open()
-    maker.begin()
-    assert maker.one(SET, 1, "extra1") == 1
-    other.begin()
-    waits = states_later(other, event)
-    assert wait_until_blocked(db.main.connection, other.pid) == [maker.pid]
-    maker.commit()
-    assert waits.result(timeout=30) == ["cancelled"]
-    taker.one(LANE_LOCK)
-    take = WAYS["lane"][0]
-    assert taker.one(take) is None, "the lane is locked"
-    other.commit()
-    assert content(taker, taker.one(take)) == []
 
 
 def test_two_cancellations_wait_for_each_other_in_one_order(db: Database) -> None:

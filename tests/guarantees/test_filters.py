@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 
+from tests.guarantees.coop import SLOWEST, Subconsumer
 from tests.guarantees.sessions import refused
-from tests.guarantees.test_shared_ends import HOUR, UNMOVED
-from tests.guarantees.workers import SLOWEST, Worker
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from tests.guarantees.sessions import Database, Session
 
 
@@ -24,6 +20,11 @@ RECEIVE = "select array_agg(ev_data) from pgq.receive('q', 'c', %s)"
 TICKS = "select prev_tick_id, cur_tick_id from pgq.next_batch_info('q', 'c')"
 LAST = "select max(tick_id) from pgq.get_tick_info('q')"
 MOVES = "select count(*) from pgq.position join pgq.registration on sub_id = pos_sub"
+HOUR = "update pgq.position set pos_moved = now() - interval '1 hour'"
+UNMOVED = (  # for nearly an hour
+    "select clock_timestamp() - pos_moved > '59 min' from pgq.current_position where pos_batch > 0"
+)
+LOCK = "select pg_advisory_lock(7366514, sub_id) from pgq.registration"
 
 
 def choose(session: Session, *types: str) -> int:
@@ -159,10 +160,10 @@ def test_ticks_are_there_while_they_are_skipped(db: Database) -> None:
     assert db.main.drain() == []
 
 
-def test_workers_get_what_passes(db: Database) -> None:
+def test_subconsumers_get_what_passes(db: Database) -> None:
     filtered(db, "b1 a1+b2 b3 b4+a2 b5")
-    one, other = (Worker(db.open(), name, f"host:{name}:x") for name in "12")
-    first, second = one.lock().take(), other.lock().take()
+    one, other = (Subconsumer(db.open(), name) for name in "12")
+    first, second = one.take(), other.take()
     assert [one.data(first), other.data(second)] == [["a1"], ["a2"]]
     assert [one.finish(first), other.finish(second), one.take()] == [1, 1, None]
     assert db.main.one(SLOWEST) == db.main.one(LAST)
@@ -172,35 +173,13 @@ def test_workers_get_what_passes(db: Database) -> None:
     assert db.main.one(SLOWEST) == db.main.one(LAST)
 
 
-def test_range_is_cut_into_parts_of_what_passes(db: Database) -> None:
-    filtered(db)
-    fill(db, "+".join([f"b{number}" for number in range(40)] + [f"a{n}" for n in range(40)]))
-    one = Worker(db.open(), "1", "host:1:x").lock()
-    take = "select batch_id from pgq.take_part('q', 'c', '1', 'host:1:x', i_wanted => 10)"
-    found = []
-    while (batch := one.session.one(take)) is not None:
-        found.append(one.data(batch))
-        assert one.finish(batch) == 1
-    assert [data for part in found for data in part] == [f"a{number}" for number in range(40)]
-    assert max(map(len, found)) <= 20
-    assert min(map(len, found)) > 0
-
-
 def test_receivers_get_what_passes(db: Database) -> None:
     filtered(db, "b1 b2 a1 b3 a2 a3 b4")
-    db.main.one("select pgq.register_shared_consumer('q', 'c')")
+    db.main.one("select pgq.set_consumer_mode('q', 'c', 'shared')")
     assert db.main.one(RECEIVE, 10) == ["a1", "a2", "a3"]
     assert db.main.one(RECEIVE, 10) is None
     fill(db, " ".join(f"b{number}" for number in range(5)))
     assert db.main.one(RECEIVE, 10) is None
-
-
-ASKING = "select batch_id from pgq.take_part('q', 'c', null, 'run', '1 minute', i_filter => %s)"
-
-
-def ask(session: Session, *types: str) -> Future[object]:
-    """Take a range as a worker with a lease, which handles these types only."""
-    return session.later(ASKING, json.dumps({"types": types}))
 
 
 def test_wider_filter_holds_for_an_open_batch_too(db: Database) -> None:
@@ -242,92 +221,34 @@ def test_batch_that_is_opened_waits_for_a_new_filter(db: Database) -> None:
     assert db.main.data(opens) == ["b1"]
 
 
-def test_running_worker_keeps_its_filter(db: Database) -> None:
+def test_running_consumer_keeps_its_filter(db: Database) -> None:
     filtered(db, "a1")
-    worker = Worker(db.open(), "1", "host:1:x").lock()
+    running = db.open()
+    running.one(LOCK)
     with refused("PQ021"):
         choose(db.main, "b")
-    assert choose(worker.session, "b") == 1, "its own session"
+    assert choose(running, "b") == 1, "its own session"
 
 
-def test_lease_keeps_its_filter(db: Database) -> None:
-    filtered(db, "a1")
-    take = "select batch_id from pgq.take_part('q', 'c', null, 'run', '1 minute')"
-    assert db.main.data(db.main.one(take)) == ["a1"]
-    with refused("PQ021"):
-        choose(db.main, "b")
-    db.main.run("update pgq.position set pos_until = now() where pos_until > now()")
-    assert choose(db.main, "b") == 1
-
-
-def test_range_of_a_dead_worker_is_read_with_the_new_filter(db: Database) -> None:
+def test_batch_of_a_subconsumer_is_read_with_the_new_filter(db: Database) -> None:
     filtered(db, "b1+a1")
-    one = Worker(db.open(), "1", "host:1:x")
+    one = Subconsumer(db.open(), "1")
     batch = one.take()
     assert one.data(batch) == ["a1"]
     assert choose(db.main, "b") == 1
     assert one.finish(batch) == 0
-    assert Worker(db.open(), "2", "host:2:x").lock().drain() == ["b1"]
+    assert one.drain() == ["b1"]
 
 
-def test_of_two_workers_with_different_filters_the_second_is_refused(db: Database) -> None:
+def test_of_two_programs_with_different_filters_the_second_is_refused(db: Database) -> None:
     filtered(db)
-    one, other = (Worker(db.open(), name, f"host:{name}:x") for name in "12")
-    one.lock().session.begin()
-    assert choose(one.session, "b") == 1
-    old = other.lock().session.later(SET, '{"types": ["a"]}')
-    wait_until_blocked(db.main.connection, other.session.pid)
-    one.session.commit()
+    one, other = db.open(), db.open()
+    one.one(LOCK)
+    one.begin()
+    assert choose(one, "b") == 1
+    old = other.later(SET, '{"types": ["a"]}')
+    wait_until_blocked(db.main.connection, other.pid)
+    one.commit()
     with refused("PQ021"):
         old.result(timeout=30)
-    assert choose(other.session, "b") == 0
-
-
-def test_worker_that_asks_for_other_events_takes_and_passes_over_nothing(db: Database) -> None:
-    filtered(db, "a1 b1")
-    before = db.main.one(MOVES)
-    with pytest.raises(psycopg.Error) as failed:
-        ask(db.open(), "b").result(timeout=30)
-    assert failed.value.sqlstate == "PQ021"
-    both = 'it takes {"types": ["a"]}, the worker asks for {"types": ["b"]}'
-    assert failed.value.diag.message_detail == both
-    assert db.main.one(MOVES) == before
-    assert choose(db.main) == 1
-    with refused("PQ021"):
-        ask(db.open(), "b").result(timeout=30)
-    assert Worker(db.open(), "1", "host:1:x").drain() == ["a1", "b1"]
-
-
-@pytest.mark.parametrize(("has", "asks"), [(["a", "c"], ["c", "a", "c"]), ([], ["*", "a"])])
-def test_worker_may_write_its_filter_in_another_way(
-    db: Database, has: list[str], asks: list[str]
-) -> None:
-    db.queue()
-    choose(db.main, *has)
-    fill(db, "a1")
-    batch = db.main.one(ASKING, json.dumps({"types": asks}))
-    assert db.main.data(batch) == ["a1"]
-
-
-def test_worker_does_not_go_on_with_a_batch_under_another_filter(db: Database) -> None:
-    filtered(db, "a1+b1")
-    one = db.open()
-    ask(one, "a").result(timeout=30)
-    db.main.run("update pgq.position set pos_until = now() where pos_until > now()")
-    assert choose(db.main, "b") == 1
-    with refused("PQ021"):
-        ask(one, "a").result(timeout=30)
-    assert Worker(db.open(), "1", "host:1:x").drain() == ["b1"]
-
-
-def test_filter_that_changes_while_a_worker_takes_is_seen(db: Database) -> None:
-    filtered(db, "a1 b1")
-    one, admin = db.open(), db.open()
-    admin.begin()
-    assert choose(admin, "b") == 1
-    taking = ask(one, "a")
-    wait_until_blocked(db.main.connection, one.pid)
-    admin.commit()
-    with refused("PQ021"):
-        taking.result(timeout=30)
-    assert Worker(db.open(), "1", "host:1:x").drain() == ["b1"]
+    assert choose(other, "b") == 0

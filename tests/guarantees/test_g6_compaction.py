@@ -33,7 +33,6 @@ ANSWERS = {
     "select pgq.finish_batch(1)": 1,
     "select last_tick from pgq.get_consumer_info('q', 'c')": 1,
     "select last_tick_id from pgq.get_queue_info('q')": 5,
-    "select count(*) from pgq.get_parked_keys(1, array['key'])": 0,
 }
 ONLY_FRESH = {
     "select pgq.next_batch('q', 'c')": 1,

@@ -310,7 +310,7 @@ def test_bad_calls_are_refused(db: Database, code: str, query: str) -> None:
     shared(db, "a")
     db.main.one("select pgq.register_consumer('q', 'c')")
     db.main.one("select pgq.next_batch('q', 'c')")
-    db.main.one("select pgq.begin_run('q', 'c', 'host:1:x')")
+    db.main.one("select pgq.open_batch('q', 'c')")
     with refused(code):
         db.main.all(f"select pgq.{query}")
     assert drain(db.main) == ["a"]
@@ -359,7 +359,7 @@ def test_unregistered_consumer_leaves_nothing(db: Database) -> None:
 def test_consumer_that_runs_does_not_become_shared(db: Database) -> None:
     db.queue()
     consumer = db.open()
-    register = "select pgq.register_shared_consumer('q', 'c')"
+    register = "select pgq.set_consumer_mode('q', 'c', 'shared')"
     lock = "select pg_advisory_lock(7366514, sub_id) from pgq.registration where sub_queue = 1"
     db.main.insert("a")
     db.main.tick()
@@ -372,7 +372,7 @@ def test_consumer_that_runs_does_not_become_shared(db: Database) -> None:
     with refused("PQ021"):
         db.main.one(register)
     consumer.one("select pg_advisory_unlock_all()")
-    assert db.main.one(register) == 0
+    assert db.main.one(register) == 1
 
 
 def test_consumer_that_seeks_begins_there(db: Database) -> None:
@@ -574,7 +574,7 @@ def test_tick_that_is_older_than_the_front_is_no_step(db: Database) -> None:
     is_tick = """
         select n.is_tick from pgq.registration r
          cross join (select * from pgq.front order by front_no desc limit 1) f
-         cross join lateral pgq.next_front(r, f, 1) n where r.sub_mode = 'inflight'"""
+         cross join lateral pgq.next_front(r, f, 1) n where r.sub_mode = 'shared'"""
     assert db.main.one(is_tick) is False
 
 

@@ -269,3 +269,21 @@ def test_event_that_was_to_wait_for_a_cancelled_one_waits_for_all(db: Database) 
     assert receive(db.main) == []
     assert done(handler, first) == 1
     assert drain(db.main) == ["a3"]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_part_of_a_run_is_ended_while_another_is_returned(db: Database, count: int) -> None:
+    """What is left of the run is another row then."""
+    shared(db, *"abc"[:count])
+    claimed = receive(db.main, count)
+    ended = db.behind(
+        lambda session: call(session, "retry", claimed[1:2], "1 hour"),
+        "select pgq.done('q', 's', %s, array[%s::bigint])",
+        claimed[0].token,
+        claimed[0].id,
+    )
+    assert ended == 1
+    left = [each.id for each in claimed[2:]]
+    assert db.main.all("select run_ids from pgq.inflight where run_token > 0") == [
+        ([each],) for each in left
+    ]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MAINT = "select pgq.maint_history()"
 POINTS = """
     select round(ev_per_sec::numeric, 1)::float8, round(extract(epoch from lag)::numeric, -1)::int,
-           pending_events, retry_events, dead_events, parked_events
+           pending_events, retry_events, dead_events
       from pgq.get_history('q', i_consumer_name => %s)
 """
 ROWS = "select hist_time from pgq.history order by hist_time"
@@ -57,15 +57,15 @@ def test_history_has_rates_lags_and_counts_also_of_what_did_not_change(db: Datab
     assert written(db) == 1
     assert written(db) == 1
     assert points(db, "c") == [
-        (None, 0, 0, 0, 0, 0),
-        (1.0, 300, 60, 0, 0, 0),
-        (0.0, 0, 0, 1, 1, 0),
-        (0.0, 0, 0, 1, 1, 0),
+        (None, 0, 0, 0, 0),
+        (1.0, 300, 60, 0, 0),
+        (0.0, 0, 0, 1, 1),
+        (0.0, 0, 0, 1, 1),
     ]
     assert [point[1:4] for point in points(db, "d")] == [(0, 0, 0), *[(300, 60, 0)] * 3]
     dead(db, "d")
     assert written(db) == 1
-    assert points(db)[-2:] == [(0.0, 300, 60, 1, 1, 0), (0.0, 0, 0, 2, 2, 0)]
+    assert points(db)[-2:] == [(0.0, 300, 60, 1, 1), (0.0, 0, 0, 2, 2)]
     assert db.main.one("select count(*) from pgq.get_history('idle')") == 5
     with refused("PQ001"):
         db.main.one("select pgq.get_history('nope')")

@@ -11,8 +11,7 @@ from contextlib import closing
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.guarantees.machine import SESSIONS
-from tests.guarantees.machine_workers import SharedQueueMachine
+from tests.guarantees.machine import SESSIONS, QueueMachine
 from tests.guarantees.sessions import Database
 
 EXAMPLES = int(os.environ.get("PGQPY_MACHINE_EXAMPLES", "0"))
@@ -39,7 +38,7 @@ class MachineDatabase(Database):
 def test_any_interleaving_does_what_the_model_does(dsn: str) -> None:
     with closing(MachineDatabase(dsn)) as db:
 
-        class Machine(SharedQueueMachine):
+        class Machine(QueueMachine):
             pass
 
         Machine.db = db

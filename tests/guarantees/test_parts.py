@@ -7,22 +7,20 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.guarantees.sessions import ISOLATIONS, RR, refused
+from tests.guarantees.sessions import RR, refused
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Row, Session
 
-FINISH_PART = "select pgq.finish_part(%s, %s, %s)"
-FENCED = "select pgq.finish_part(%s, %s, null, %s)"
+FINISH_PART = "select pgq.finish_part(%s, %s)"
+FENCED = "select pgq.finish_part(%s, %s, %s)"
 PROGRESS = "select pos_moved from pgq.current_position where sub_queue = 1"
 POSITION = "select pos_no from pgq.current_position where sub_queue = 1"
 
 
-def finish_part(
-    session: Session, batch: int | None, up_to: int | None, done: list[int] | None = None
-) -> int:
+def finish_part(session: Session, batch: int | None, up_to: int | None) -> int:
     """Finish a part: 1, or 0 if the batch is not open."""
-    return int(session.one(FINISH_PART, batch, up_to, done))
+    return int(session.one(FINISH_PART, batch, up_to))
 
 
 def open_batch(db: Database, *data: str) -> tuple[int, list[Row]]:
@@ -41,57 +39,10 @@ def test_finished_part_is_not_delivered_again(db: Database) -> None:
     assert finish_part(db.main, batch, events[1].id) == 1
     assert db.open().next() == batch
     assert db.main.data(batch) == ["c", "d", "e"]
-    assert finish_part(db.main, batch, events[2].id, [events[4].id]) == 1
-    assert db.main.data(batch) == ["d"]
+    assert finish_part(db.main, batch, events[3].id) == 1
+    assert db.main.data(batch) == ["e"]
     assert db.main.finish(batch) == 1
     assert db.main.deliver() == []
-
-
-CHECK = "select pgq.check_position(%s, %s)"
-
-
-@pytest.mark.parametrize("isolation", ISOLATIONS)
-def test_position_is_checked_until_the_batch_moves_or_ends(db: Database, isolation: str) -> None:
-    batch, events = open_batch(db, *"abc")
-    at = db.main.one(POSITION)
-    session = db.open()
-
-    def check(position: int) -> None:
-        session.begin(isolation)
-        try:
-            session.one(CHECK, batch, position)
-        finally:
-            session.rollback()
-
-    check(at)
-    moves: list[tuple[int | None, list[int] | None]] = [
-        (events[0].id, None),
-        (None, []),
-        (None, [events[2].id]),
-        (events[0].id, []),
-    ]
-    for moved, (up_to, done) in enumerate(moves):
-        before = db.main.one(PROGRESS)
-        assert finish_part(db.main, batch, up_to, done) == 1
-        assert (db.main.one(PROGRESS) > before) == ((up_to, done) != (None, []))
-        with refused("PQ003"):
-            check(at + moved)
-        check(at + moved + 1)
-    assert db.main.data(batch) == ["b"]
-    assert db.main.finish(batch) == 1
-    with refused("PQ003"):
-        check(at + len(moves))
-
-
-def test_done_ids_add_up_and_are_forgotten_once_the_part_has_passed_them(db: Database) -> None:
-    batch, events = open_batch(db, *"abcde")
-    ids = [event.id for event in events]
-    for done in (ids[1:2], ids[3:4]):
-        assert finish_part(db.main, batch, None, done) == 1
-    assert db.main.data(batch) == ["a", "c", "e"]
-    assert finish_part(db.main, batch, ids[2]) == 1
-    assert db.main.data(batch) == ["e"]
-    assert db.main.one("select pos_done from pgq.current_position where sub_queue = 1") == [ids[3]]
 
 
 def test_retried_copy_beside_its_event_is_finished_with_it(db: Database) -> None:
@@ -119,11 +70,11 @@ def test_retried_copy_beside_its_event_is_finished_with_it(db: Database) -> None
 )
 def test_event_of_a_finished_part_cannot_be_set_aside(db: Database, call: str) -> None:
     batch, (a, b, c) = open_batch(db, *"abc")
-    finish_part(db.main, batch, a.id, [c.id])
-    for event in (a, c):
+    finish_part(db.main, batch, b.id)
+    for event in (a, b):
         with refused("PQ004"):
             db.main.one(call.format(batch=batch, id=event.id, txid=event.txid))
-    assert db.main.one(call.format(batch=batch, id=b.id, txid=b.txid)) == 1
+    assert db.main.one(call.format(batch=batch, id=c.id, txid=c.txid)) == 1
 
 
 def test_batch_retry_leaves_a_finished_part_alone(db: Database) -> None:
@@ -137,7 +88,7 @@ def test_batch_retry_leaves_a_finished_part_alone(db: Database) -> None:
 
 def test_part_of_a_lost_batch_is_not_finished(db: Database) -> None:
     batch, events = open_batch(db, *"ab")
-    part = db.behind(lambda winner: winner.finish(batch), FINISH_PART, batch, events[0].id, None)
+    part = db.behind(lambda winner: winner.finish(batch), FINISH_PART, batch, events[0].id)
     assert part == 0
     assert db.main.deliver() == []
 
@@ -155,12 +106,12 @@ def test_part_with_an_old_snapshot_is_refused(db: Database) -> None:
 
 def test_parts_outlive_compaction_and_repair(db: Database) -> None:
     batch, events = open_batch(db, *"abcd")
-    finish_part(db.main, batch, events[0].id, [events[2].id])
+    finish_part(db.main, batch, events[1].id)
     db.main.one("select pgq.maint_positions()")
     assert db.main.one("select pgq.compact_positions()")
-    assert db.main.data(batch) == ["b", "d"]
+    assert db.main.data(batch) == ["c", "d"]
     assert db.main.one("select pgq.repair_queue('q')") == 4
-    assert db.main.data(db.main.next()) == ["b", "d"]  # under a new id
+    assert db.main.data(db.main.next()) == ["c", "d"]  # under a new id
 
 
 def test_unfinished_part_holds_its_events_against_rotation(db: Database) -> None:
@@ -181,24 +132,18 @@ def test_many_parts_of_a_batch_are_read_newest_first(db: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    ("up_to", "done", "message"),
+    ("up_to", "message"),
     [
-        (None, None, "Invalid NULL value"),
-        (2, [None], "Invalid NULL value"),
-        (1, None, "are finished already"),
-        (99, None, "event 99 lies beyond batch"),
-        (None, [99], "event 99 lies beyond batch"),
-        (None, [2, 99], "event 99 lies beyond batch"),
-        (3, [99], "event 99 lies beyond batch"),
+        (None, "Invalid NULL value"),
+        (1, "are finished already"),
+        (99, "event 99 lies beyond batch"),
     ],
 )
-def test_part_that_makes_no_sense_is_refused(
-    db: Database, up_to: int | None, done: list[int] | None, message: str
-) -> None:
+def test_part_that_makes_no_sense_is_refused(db: Database, up_to: int | None, message: str) -> None:
     batch, _ = open_batch(db, *"abcd")
     assert finish_part(db.main, batch, 2) == 1
     with pytest.raises(psycopg.Error, match=message) as failed:
-        finish_part(db.main, batch, up_to, done)
+        finish_part(db.main, batch, up_to)
     assert failed.value.sqlstate == "PQ009"
     assert db.main.data(batch) == ["c", "d"]
 
@@ -219,19 +164,6 @@ def test_part_that_another_session_has_finished_meanwhile_is_not_finished_again(
     assert db.main.one(FENCED, batch, events[2].id, position) == 0
     assert db.main.data(batch) == ["c"]
     assert db.main.one(FENCED, batch, events[2].id, position + 1) == 1
-
-
-def test_more_finished_ids_than_are_kept_are_delivered_again(db: Database) -> None:
-    db.queue()
-    texts = "array_fill('t'::text, '{1010}')"
-    db.main.one(f"select pgq.insert_events('q', {texts}, {texts})")
-    db.main.tick()
-    batch = db.main.next()
-    ids = [event.id for event in db.main.events(batch)]
-    assert finish_part(db.main, batch, None, ids[5:]) == 1
-    assert finish_part(db.main, batch, None, ids[1:5]) == 1
-    left = [event.id for event in db.main.events(batch)]
-    assert left == [ids[0], *ids[1001:]]
 
 
 def test_id_that_a_program_wrote_into_the_tables_lies_in_its_batch(db: Database) -> None:

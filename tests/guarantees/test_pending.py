@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.guarantees.parking import set_aside
 from tests.guarantees.stages import commit_stage, open_stage, stage
 
 if TYPE_CHECKING:
@@ -196,11 +195,3 @@ def test_locked_table_delays_no_list_and_hides_no_other_queue(db: Database) -> N
     assert db.main.one(SINCE) is None
     holder.rollback()
     assert pending(db) == 1
-
-
-def test_parked_events_wait_from_when_they_are_due(db: Database) -> None:
-    since = "select pgq.get_waiting_since('q', 'c') = min(park_after) from pgq.parked"
-    main = set_aside(db, "a1", data=("a1", "a2"), after="1 hour")
-    assert main.one(since) is None
-    main.run("update pgq.parked set park_after = park_after - interval '2 hours'")
-    assert main.one(since) is True

@@ -61,7 +61,7 @@ def test_event_that_is_returned_waits_for_those_of_its_key_before_it(db: Databas
 
 def test_receivers_are_detached_with_their_consumer(db: Database) -> None:
     db.queue(consumers=("c", "other"))
-    db.main.one("select pgq.register_shared_consumer('q', 'c')")
+    db.main.one("select pgq.set_consumer_mode('q', 'c', 'shared')")
     stall(db)
     assert detach(db) == 1
     query = "select array_agg(ev_data) from pgq.receive('q', 'c', 10)"
@@ -73,13 +73,11 @@ def test_receivers_are_detached_with_their_consumer(db: Database) -> None:
 
 NOT_FOR_RECEIVED = [
     "select pgq.next_batch('q', 's')",
-    "select pgq.register_subconsumer('q', 's', '1')",
-    "select pgq.take_part('q', 's', null, 'h', '1 minute')",
-    "select pgq.set_lanes('q', 's', 2, 'type')",
-    "select pgq.begin_run('q', 's', 'h:1:x')",
+    "select * from pgq.open_batch('q', 's')",
+    "select pgq_coop.register_subconsumer('q', 's', '1')",
+    "select pgq_coop.next_batch('q', 's', '1')",
     "select pgq.pin_range('q', 's', 1, 2)",
     "select pgq.advance_subscription('q', 's', 1, 2)",
-    "select pgq.set_consumer_mode('q', 's', 'plain')",
     "select pgq.register_shared_consumer('q', 's', 'type')",
 ]
 

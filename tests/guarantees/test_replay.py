@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guarantees.cancelling import cancel, skip
-from tests.guarantees.lanes import KEYS, insert, runs
-from tests.guarantees.parking import insert_keyed, park, parked
+from tests.guarantees.coop import subconsumers
 from tests.guarantees.replaying import INSERT, begin, call_of, replay, replay_later
 from tests.guarantees.seek import RETRIES, fail, put_back, ticked
 from tests.guarantees.sessions import refused
 from tests.guarantees.stalling import REATTACH, detach, stall
-from tests.guarantees.workers import workers
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
@@ -108,24 +106,8 @@ def test_event_that_the_consumer_has_yet_to_get_comes_once(db: Database) -> None
     assert db.main.drain() == ["b", "c", "a"]
 
 
-def test_slowest_lane_counts(db: Database) -> None:
-    run, *_ = runs(db, 1, lanes=2)
-    start = int(db.main.one("select max(tick_id) from pgq.get_tick_info('q')"))
-    insert(db.main, 1)
-    end = db.main.tick()
-    batch = run.take()
-    assert run.finish(batch) == 1
-    begin(db.main)
-    assert replay(db.main, [start, end]) == 0
-    while (batch := run.take()) is not None:
-        run.finish(batch)
-    assert replay(db.main, [start, end], (end, len(KEYS))) == len(KEYS)
-    put_back(db.main)
-    assert sorted(key for key, _ in run.drain()) == sorted(KEYS), "each in the lane of its key"
-
-
-def test_slowest_worker_counts(db: Database) -> None:
-    one, two = (worker.lock() for worker in workers(db, "ab"))
+def test_slowest_subconsumer_counts(db: Database) -> None:
+    one, two = subconsumers(db, "ab")
     start = int(db.main.one("select min(tick_id) from pgq.get_tick_info('q')"))
     slow, fast = one.take(), two.take()
     assert two.finish(fast) == 1
@@ -175,20 +157,6 @@ def test_event_whose_retried_copy_is_in_the_queue_comes_with_it_and_again(db: Da
     assert db.main.drain() == ["a", "b"], "a consumer that has caught up gets each once"
 
 
-def test_parked_event_is_not_inserted(db: Database) -> None:
-    db.queue()
-    start = int(db.main.one("select max(tick_id) from pgq.get_tick_info('q')"))
-    insert_keyed(db.main, "a1", "b1", "a2")
-    end = int(db.main.one("select max(tick_id) from pgq.get_tick_info('q')"))
-    batch = db.main.next()
-    park(db.main, batch, "a1", after="1 hour")
-    assert db.main.finish(batch) == 1
-    assert parked(db.main) == ["a1", "a2"]
-    begin(db.main)
-    assert replay(db.main, [start, end]) == 1
-    assert db.main.one(RETRIES) == ["b1"]
-
-
 def test_cancelled_and_skipped_events_stay_hidden(db: Database) -> None:
     db.queue(consumers=("c", "d"))
     start = int(db.main.one("select max(tick_id) from pgq.get_tick_info('q')"))
@@ -204,8 +172,8 @@ def test_cancelled_and_skipped_events_stay_hidden(db: Database) -> None:
     assert db.main.drain() == ["c", "d"]
 
 
-def test_reader_by_ticks_and_worker_are_refused(db: Database) -> None:
-    workers(db, "a")
+def test_reader_by_ticks_and_subconsumer_are_refused(db: Database) -> None:
+    subconsumers(db, "a")
     db.main.one("select pgq.register_consumer('q', 'lake')")
     tick = db.main.one("select max(tick_id) from pgq.get_tick_info('q')")
     db.main.one("select pgq.advance_subscription('q', 'lake', %s, %s)", tick, tick)

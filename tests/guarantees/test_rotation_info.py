@@ -86,11 +86,11 @@ def test_consumer_that_keeps_the_next_table_is_named(db: Database) -> None:
     assert db.main.rotate() == 0
 
 
-def test_workers_are_named_by_their_consumer(db: Database) -> None:
+def test_subconsumers_are_named_by_their_consumer(db: Database) -> None:
     db.queue()
-    db.main.one("select pgq.register_subconsumer('q', 'c', 'one')")
+    db.main.one("select pgq_coop.register_subconsumer('q', 'c', 'one')")
     ticked(db.main, "a")
-    db.main.one("select pgq.take_part('q', 'c', 'one')")
+    db.main.one("select pgq_coop.next_batch('q', 'c', 'one')")
     db.main.run("update pgq.queue set queue_cur_table = 2")  # the event's table is the next
     assert db.main.all(NEXT) == [(0, "consumer", "c")]
 

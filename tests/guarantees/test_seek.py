@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tests.guarantees.lanes import KEYS, insert, runs
-from tests.guarantees.parking import insert_keyed, park, parked, set_aside
+from tests.guarantees.coop import subconsumers
 from tests.guarantees.seek import (
     MOVE_RETRIES,
     PINS,
@@ -21,7 +20,6 @@ from tests.guarantees.seek import (
     ticked,
 )
 from tests.guarantees.sessions import refused
-from tests.guarantees.workers import Worker, workers
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
@@ -85,7 +83,7 @@ def test_place_that_cannot_be_reached_is_refused_with_the_earliest(db: Database)
 
 @pytest.mark.alone
 def test_seek_is_for_subscribed_consumers(db: Database) -> None:
-    workers(db, "a")
+    subconsumers(db, "a")
     for state, call in (
         ("PQ001", "('none', 'c', 1)"),
         ("PQ002", "('q', 'none', 1)"),
@@ -119,46 +117,27 @@ def test_stream_is_not_moved_whether_it_has_a_range_or_not(db: Database) -> None
     assert db.main.one(SEEK, ticks[0], False) == ticks[0]
 
 
-def test_open_batch_is_lost_and_the_run_is_still_the_same(db: Database) -> None:
+def test_open_batch_is_lost_with_its_attempts(db: Database) -> None:
     db.queue()
     start, *_ = ticked(db.main, "a", "b")
-    run = "select died from pgq.begin_run('q', 'c', 'host:1:x')"
-    assert db.main.one(run) is None
+    attempts = "select attempts from pgq.open_batch('q', 'c')"
+    assert [db.main.one(attempts) for _ in range(2)] == [1, 2]
     batch = db.main.next()
     assert db.main.one(SEEK, start + 1, False) == start + 1
     assert db.main.finish(batch) == 0
+    assert db.main.one(attempts) == 1
     assert db.main.next() != batch
-    assert db.main.one(run) is None
     assert db.main.drain() == ["b"]
 
 
-def test_workers_move_together(db: Database) -> None:
-    one, other = workers(db, "abcd")
+def test_subconsumers_move_together(db: Database) -> None:
+    one, other = subconsumers(db, "abcd")
     batches = [one.take(), other.take()]
     assert db.main.one(SEEK, 3, True) == 3
     assert [one.finish(batches[0]), other.finish(batches[1])] == [0, 0]
     assert other.drain() == ["c", "d"]
     assert db.main.one(SEEK, 1, False) == 1
     assert one.drain() == ["a", "b", "c", "d"]
-
-
-@pytest.mark.parametrize("changing", [False, True])
-def test_lanes_move_together(db: Database, *, changing: bool) -> None:
-    one, other = runs(db)
-    insert(db.main, 1)
-    middle = db.main.tick()
-    insert(db.main, 2)
-    db.main.tick()
-    one.drain()
-    insert(db.main, 3)
-    db.main.tick()
-    batch = one.take()
-    if changing:
-        assert db.main.one("select pgq.set_lanes('q', 'c', 3, 'extra1')") == 1
-    assert db.main.one(SEEK, middle, False) == middle
-    assert one.finish(batch) == 0
-    again = other.drain()
-    assert sorted(again) == sorted((key, text) for key in KEYS for text in ("002", "003"))
 
 
 @pytest.mark.parametrize(
@@ -195,22 +174,6 @@ def test_what_is_retried_after_a_seek_comes(db: Database) -> None:
     assert fail(db.main, "a", "b") == ["a", "b"]
     put_back(db.main)
     assert db.main.drain() == ["a", "b"]
-
-
-@pytest.mark.parametrize(("discard", "left"), [(False, ["a1"]), (True, [])])
-def test_parked_events_that_come_again_are_dropped(
-    db: Database, *, discard: bool, left: list[str]
-) -> None:
-    main = set_aside(db, "a1", data=("a1", "b1"), after="1 day")
-    place = main.tick()
-    main.drain()
-    insert_keyed(main, "a2", "c1")
-    batch = main.next()
-    park(main, batch, "a2")
-    main.finish(batch)
-    main.one(SEEK, place, discard)
-    assert parked(main) == left
-    assert main.drain() == ["a2", "c1"]
 
 
 @pytest.mark.parametrize("discard", [False, True])
@@ -316,14 +279,10 @@ def test_batch_is_not_finished_behind_a_seek(db: Database) -> None:
     assert db.main.drain() == ["a"]
 
 
-@pytest.mark.parametrize("how", ["plain", "worker", "lane", "raw"])
+@pytest.mark.parametrize("how", ["plain", "subconsumer", "raw"])
 def test_event_that_is_being_retried_is_dropped_too(db: Database, how: str) -> None:
-    if how == "lane":
-        (run,) = runs(db, 1, lanes=1)
-        place, _ = ticked(db.main, "a")
-        session, batch = run.session, run.take()
-    elif how == "worker":
-        one: Worker = workers(db, "", 1)[0]
+    if how == "subconsumer":
+        (one,) = subconsumers(db, "", 1)
         place, _ = ticked(db.main, "a")
         session, batch = one.session, one.take()
     else:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.guarantees.lanes import held_look, runs
+from tests.guarantees.coop import subconsumers
 from tests.guarantees.seek import MOVE_RETRIES, SEEK, ticked
 from tests.guarantees.sessions import refused
 from tests.guarantees.stalling import MAINT, POLICY, REATTACH, TABLE, TICKED, detach, stall
-from tests.guarantees.workers import workers
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def test_stalled_consumer_is_detached_and_goes_on_if_nothing_is_gone(db: Databas
     assert db.main.data(batch) == ["a"]
     assert detach(db) == 1
     assert db.main.one("select count(*) from pgq.registration where sub_detached is not null") == 1
-    for call in ("next_batch('q', 'c')", "begin_run('q', 'c', 'host:1:x')"):
+    for call in ("next_batch('q', 'c')", "open_batch('q', 'c')"):
         with refused("PQ024"):
             db.main.one(f"select pgq.{call}")
     assert db.main.finish(batch) == 0
@@ -148,9 +147,9 @@ def test_time_counts_from_the_tick_after_the_position(db: Database) -> None:
     assert db.main.one(seconds) == 10 + 60
 
 
-def test_workers_are_detached_with_their_consumer(db: Database) -> None:
+def test_subconsumers_are_detached_with_their_consumer(db: Database) -> None:
     db.queue(consumers=("c", "other"))
-    one, two = (worker.lock() for worker in workers(db, ""))
+    one, two = subconsumers(db, "")
     stall(db)
     batch = one.take()
     assert one.data(batch) == ["a"]
@@ -159,25 +158,12 @@ def test_workers_are_detached_with_their_consumer(db: Database) -> None:
     assert two.finish(second) == 1
     assert detach(db) == 3
     assert one.finish(batch) == 0
-    for worker in (one, two):
+    for each in (one, two):
         with refused("PQ024"):
-            worker.take()
+            each.take()
     assert db.main.one(REATTACH, False) == 1
     assert one.take() == batch
-    assert one.drain() == ["a"], "the worker that had finished b has nothing to do again"
-
-
-def test_lanes_are_detached_with_their_consumer(db: Database) -> None:
-    db.queue(consumers=("c", "other"))
-    stall(db)
-    (run,) = runs(db, 1, lanes=2)
-    assert detach(db) == 3
-    with refused("PQ024"):
-        run.take()
-    with refused("PQ024"):
-        db.main.one("select pgq.set_lanes('q', 'c', 4, 'extra1')")
-    assert db.main.one(REATTACH, False) == 1
-    assert run.take() is not None
+    assert one.drain() == ["a"], "the one that had finished b has nothing to do again"
 
 
 def test_readers_of_ticks_are_refused(db: Database) -> None:
@@ -189,7 +175,6 @@ def test_readers_of_ticks_are_refused(db: Database) -> None:
     for call in ("pin_range", "advance_subscription"):
         with refused("PQ024"):
             db.main.one(f"select pgq.{call}('q', 'c', %s, %s)", ticks[0], ticks[-1])
-    assert db.main.one("select pgq.end_run('q', 'c', 'host:1:x')") == 0
     db.main.rotate()
     with refused("PQ017"):
         db.main.one(REATTACH, True)
@@ -211,7 +196,6 @@ def test_bad_policies_are_refused(db: Database) -> None:
 
 
 ENDS = pytest.mark.parametrize("end", ["commit", "rollback"])
-LANE = "select pos_no from pgq.current_position where sub_mode = 'lane'"
 # Else the run would check the queue, and hold the event tables.
 HELD = """
     alter function pgq.ticked_time(pgq.queue, bigint) rename to ticked_time_itself;
@@ -287,25 +271,6 @@ def test_rotation_that_waits_for_a_reattach_counts_the_consumer(db: Database) ->
     assert db.main.drain() == ["a", "b"]
 
 
-def test_run_that_looks_at_a_lane_does_not_move_it_behind_a_detach(db: Database) -> None:
-    db.queue(consumers=("c", "other"))
-    stall(db)
-    (run,) = runs(db, 1, lanes=1)
-    before = db.main.one(LANE)
-    with held_look(db, run) as gate:
-        taking = run.session.later("select batch_id from pgq.take_lane('q', 'c', %s)", run.holder)
-        gate.wait_for_arrival()
-        assert detach(db) == 2
-        assert db.main.rotate() == 2, "the look keeps the tables"
-        gate.open()
-        assert taking.result(timeout=30) is None
-    assert db.main.one(LANE) == before
-    assert db.main.rotate() == 0
-    assert db.main.one(TABLE) == ["b"]
-    with refused("PQ016"):
-        db.main.one(REATTACH, False)
-
-
 def test_consumer_that_went_on_meanwhile_is_not_detached(db: Database) -> None:
     db.queue(consumers=("c", "other"))
     stall(db)
@@ -319,9 +284,9 @@ def test_consumer_that_went_on_meanwhile_is_not_detached(db: Database) -> None:
     assert db.main.drain() == ["b"]
 
 
-def test_worker_that_is_at_work_keeps_its_consumer_attached(db: Database) -> None:
+def test_subconsumer_that_is_at_work_keeps_its_consumer_attached(db: Database) -> None:
     db.queue(consumers=("c", "other"))
-    one, two = (worker.lock() for worker in workers(db, ""))
+    one, two = subconsumers(db, "")
     stall(db)
     batch = one.take()
     assert two.finish(two.take()) == 1

@@ -18,9 +18,8 @@ import pytest
 
 from pgqpy.install import install
 from tests.guarantees.history import read_transactions
-from tests.guarantees.history_workers import Fault, read_handled
 from tests.guarantees.sessions import Database
-from tests.guarantees.storm_judge import Judge
+from tests.guarantees.storm_judge import Judge, read_handled
 from tests.guarantees.storm_load import FILES
 from tests.guarantees.storm_threads import SETUP, Operator, Reading, Sleeper, Turns, Worker
 from tests.guarantees.test_faults_kill import ROOT
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 LOAD = str(Path(__file__).with_name("storm_load.py"))
 CONSUMERS = ("effects", "seeker", "sleeper")
-PROCESSES = ("produce 1", "produce 2", "lanes 1", "lanes 2", "effects 1")
+PROCESSES = ("produce 1", "produce 2", "letters 1", "letters 2", "effects 1")
 DAEMONS = ("ticker 1", "ticker 2")
 ARCHIVE = "archive 1"  # begins in the middle: before, an event may be cancelled for all who read it
 ENV = {"PGQPY_MAINT_PERIOD": "0.3", "PGQPY_RETRY_PERIOD": "0.1"}
@@ -50,7 +49,7 @@ PLAN_CRON = "update pgq.cron set cron_next = date_trunc('minute', now()) - %s * 
 STEP = 25  # events that are handled between two faults
 RECOVERY = 180  # seconds
 AT_REST = """
-    select (select count(*) from pgq.retry_queue), (select count(*) from pgq.parked),
+    select (select count(*) from pgq.retry_queue), (select count(*) from pgq.inflight),
            (select count(*) from pgq.delayed_event),
            (select count(*) from pgq.current_position where pos_batch is not null),
            (select count(*) from pgq.registration where sub_detached is not null),
@@ -68,7 +67,7 @@ AT_REST = """
 
 
 class Storm:
-    """All that runs, and the faults that have happened."""
+    """All that runs, and what happens to it."""
 
     def __init__(
         self,
@@ -80,7 +79,6 @@ class Storm:
         """Make the queue, and start them all."""
         self.server, self.dsn, self.spawn, self.folder = server, server.dsn(), spawn, folder
         self.chance = chance
-        self.faults: list[Fault] = []
         self.threads: list[Future[None]] = []
         self._prepare()
         self.processes = {name: self._start(name) for name in (*PROCESSES, *DAEMONS)}
@@ -90,8 +88,7 @@ class Storm:
             install(db.main.connection)
             db.queue(consumers=CONSUMERS, **QUEUE)
             db.main.run(SETUP)
-            db.main.one("select pgq.register_consumer('q', 'lanes')")
-            db.main.one("select pgq.set_lanes('q', 'lanes', 4, 'extra1')")
+            db.main.one("select pgq.register_shared_consumer('q', 'letters', 'extra1')")
             db.main.one(POLICY)
             db.main.all(ADD_CRON, ENTRIES)
             db.main.connection.execute(PLAN_CRON.encode(), [MISSED])
@@ -130,7 +127,7 @@ class Storm:
         """Wait until events of all kinds have gone on."""
 
         def counts() -> tuple[int, ...]:
-            lines = sum(path.read_bytes().count(b"\n") for path in self.logs("lanes"))
+            lines = sum(path.read_bytes().count(b"\n") for path in self.logs("letters"))
             files = sum(path.read_bytes().count(b"\n") for path in self.logs("archive"))
             files = files if ARCHIVE in self.processes else lines
             ((effects, seen, read),) = self.query(
@@ -156,13 +153,11 @@ class Storm:
     def kill(self, name: str) -> None:
         """Kill a process if it has begun, and start another one."""
         if process := self.processes.get(name):
-            self.faults.append(Fault("kill", f"{process.pid}.", time.monotonic()))
             process.kill()
         self.processes[name] = self._start(name)
 
     def crash(self) -> None:
         """Kill the server, or one of its processes, or stop it at once."""
-        begun = time.monotonic()
         kind = self.chance.choice(("kill", "backend", "stop"))
         if kind == "backend":
             pids = self.query(
@@ -174,7 +169,6 @@ class Storm:
         else:
             (kill_server if kind == "kill" else _stop)(self.server)
             self.server.start()
-        self.faults.append(Fault("crash", "", begun, time.monotonic()))
 
     def rage(self) -> None:
         """Let each fault happen, in any order."""
@@ -251,8 +245,8 @@ def test_all_guarantees_hold_while_every_feature_is_used_and_anything_is_killed(
         judge.effects()
         judge.chain("seeker")
         judge.chain("sleeper")
-        logs = [read_handled(path) for path in storm.logs("lanes")]
-        judge.lanes(logs, storm.faults, operator.hidden)
+        logs = [read_handled(path) for path in storm.logs("letters")]
+        judge.letters(logs, operator.hidden)
         judge.dedup_keys()
         judge.cron(ENTRIES, MISSED)
         judge.archive(str(tmp_path / FILES))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tests.guarantees.everything import DUE, EVERYBODY, HOLDER, Told, go_on, take_all
+from tests.guarantees.everything import DUE, EVERYBODY, Told, go_on, take_all
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Session
@@ -24,7 +24,7 @@ KEYS_END = "update pgq.dedup_key set dedup_until = %s"
 TABLES = """
     select relname, attname from pg_attribute join pg_class on pg_class.oid = attrelid
      where relnamespace = 'pgq'::regnamespace and relkind = 'r' and atttypid = 'int'::regtype
-       and attname ~ '^(queue_id|[a-z]+_queue|(pos|skip|replay)_sub)$'"""
+       and attname ~ '^(queue_id|[a-z]+_(queue|sub))$'"""
 OPEN = "select * from pgq.next_batch_custom('q', 'c', null, null, null)"
 TICKS = """
     select tick_time, tick_event_seq from pgq.tick
@@ -53,12 +53,12 @@ CALLS = (
     REPLAY,
     f"register_consumer_at('q', 'plain', {TICK})",
     "seek_consumer('q', 'plain', null, false, '-infinity')",
-    "seek_consumer('q', 'parking', null, true, '-infinity')",
+    "seek_consumer('q', 'coop', null, true, '-infinity')",
     f"pin_range('q', 'plain', {TICK}, {TICK} + 1)",
-    f"begin_run('q', 'plain', '{HOLDER}'), pgq.end_run('q', 'plain', '{HOLDER}')",
+    "open_batch('q', 'plain')",
     "set_consumer_filter('q', 'plain', '{\"types\": [\"t\"]}')",
     "delete_dead_events('q', 'shared', '{}')",
-    "revive_dead_events('q', 'parking')",
+    "revive_dead_events('q', 'keyed')",
     "register_consumer('q', 'new')",
     "set_queue_config('q', 'retention', '1 day')",
     "pause_cron('e'), pgq.resume_cron('e'), pgq.remove_cron('e')",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from pgqpy.consumers import Consumer, TransactionalConsumer, crash
+from pgqpy.consumers import Consumer, TransactionalConsumer, retry
 from tests.guarantees.sessions import ISOLATIONS, Session
 
 if TYPE_CHECKING:
@@ -153,5 +153,5 @@ def main(role: str, dsn: str, path: str) -> None:
 
 
 if __name__ == "__main__":
-    crash.MAX_ATTEMPTS = 1_000_000  # whoever kills from outside, does not mean an event
+    retry.CRASHES = 1_000_000  # whoever kills from outside, does not mean an event
     main(*sys.argv[1:])

@@ -6,14 +6,17 @@ import ast
 import os
 import re
 import subprocess
+import sys
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 
 from tests.support.tree import ROOT, files
 
 LONGEST = 600  # lines
 SHORTEST = 40  # lines
 WIDEST = 100  # columns
+MODULES, LINES = 25, 3900  # that a plain consumer needs; 3,000 lines are wanted
 # Each with the reason why it is no part of a longer one.
 SHORT = {
     "consumers/for_tools.py": "what spark and archive may see of the consumers",
@@ -52,6 +55,20 @@ def test_a_module_shorter_than_40_lines_has_a_reason() -> None:
     ]
     short = {str(name) for name in written if len(_text(name).splitlines()) < SHORTEST}
     assert short <= set(SHORT)
+
+
+def test_a_plain_consumer_is_few_modules_and_lines() -> None:
+    """So many a reader holds in mind; of the twins one counts."""
+    code = """
+import sys
+from pgqpy.consumers import Consumer
+print(*(m.__file__ for n, m in sys.modules.items() if n.startswith("pgqpy.consumers")))
+"""
+    command = [sys.executable, "-c", code]
+    loaded = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    read = [Path(name) for name in loaded if "_sync" not in name]
+    assert len(read) <= MODULES
+    assert sum(len(name.read_text(encoding="utf-8").splitlines()) for name in read) <= LINES
 
 
 def test_no_line_of_sql_is_wider_than_100_columns() -> None:
@@ -105,9 +122,9 @@ def test_no_test_sleeps() -> None:
         "tests/support/waiting.py",  # the one place where tests wait
         "tests/guarantees/workload.py",  # a program that tests run: a producer with a rate
         "tests/guarantees/storm_load.py",  # another one
-        "tests/guarantees/swarm.py",  # as that one: handlers that take their time
         "tests/spark/harness_producer.py",  # as those
         "tests/stress/__main__.py",  # the storm over shared consumers
+        "tests/stress/changer.py",
         "tests/stress/producers.py",
         "tests/stress/workers.py",
     }

@@ -75,41 +75,37 @@ def test_upgrade_waits_for_a_session_that_creates_or_drops_a_queue(
     assert upgrade.result(timeout=30) == STEP
 
 
-TAKE = "select batch_id from pgq.take_part('q', 'c', %s, %s)"
-LOCK = """
-    select pg_advisory_lock(7366514, sub_id) from pgq.registration
-    join pgq.consumer on co_id = sub_consumer where co_name = 'c.1'
-"""
+TAKE = "select pgq_coop.next_batch('q', 'c', %s, '1 hour')"
 FINISH = "select pgq.finish_batch(%s)"
 EVENTS = "select ev_id, ev_data from pgq.get_batch_events(%s)"
 STEPS = {
-    "takes over a dead worker's range": "select",
+    "takes over a silent one's batch": "select",
     "finishes a part": "select pgq.finish_part({batch}, {first})",
 }
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_upgrade_waits_for_a_worker_and_another_worker_for_the_upgrade(
+def test_upgrade_waits_for_a_subconsumer_and_another_one_for_the_upgrade(
     admin: Connection, sessions: list[Connection], background: ThreadPoolExecutor, step: str
 ) -> None:
     one, upgrader, other = sessions
     make = "select pgq.create_queue('q'), pgq.register_consumer('q', 'c')"
     admin.execute(make.encode())
     for number in "123":
-        admin.execute("select pgq.register_subconsumer('q', 'c', %s)", [number])
+        admin.execute("select pgq_coop.register_subconsumer('q', 'c', %s)", [number])
         admin.execute("select pgq.insert_event('q', 't', %s)", [number])
         admin.execute("select pgq.tick_queue('q')")
-    if "dead" in step:
-        admin.execute(TAKE, ["3", "dead"])  # its session holds no lock
-    one.execute(LOCK.encode())
+    if "silent" in step:
+        admin.execute(TAKE, ["3"])
+        admin.execute("update pgq.position set pos_active = '2005-01-01'")
     one.execute("begin")
     try:
-        (batch,) = one.execute(TAKE, ["1", "one"]).fetchone() or (None,)
+        (batch,) = one.execute(TAKE, ["1"]).fetchone() or (None,)
         ((first, data),) = one.execute(EVENTS, [batch]).fetchall()
         one.execute(STEPS[step].format(batch=batch, first=first).encode())
         upgrade = background.submit(install.install, upgrader)
         wait_until_blocked(admin, _pid(upgrader))
-        taken = background.submit(lambda: other.execute(TAKE, ["2", "two"]).fetchone())
+        taken = background.submit(lambda: other.execute(TAKE, ["2"]).fetchone())
         wait_until_blocked(admin, _pid(other))
         assert one.execute(FINISH, [batch]).fetchone() == (1,)
     finally:
@@ -120,7 +116,7 @@ def test_upgrade_waits_for_a_worker_and_another_worker_for_the_upgrade(
     while batch is not None:
         found += [data for _, data in other.execute(EVENTS, [batch])]
         assert other.execute(FINISH, [batch]).fetchone() == (1,)
-        (batch,) = other.execute(TAKE, ["2", "two"]).fetchone() or (None,)
+        (batch,) = other.execute(TAKE, ["2"]).fetchone() or (None,)
     assert sorted(found) == ["1", "2", "3"]
 
 

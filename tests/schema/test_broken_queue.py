@@ -140,7 +140,7 @@ def test_count_of_retries_stops_at_the_largest_number(queue, sql, batch, call):
 def test_event_with_the_largest_count_of_retries_is_received_and_dies(queue, sql):
     sql("select pgq.insert_event_raw('q', null, null, null, 2147483647, 't', 'd', '', '', '', '')")
     sql("select pgq.tick_queue('q')")
-    sql("select pgq.register_shared_consumer('q', 'c')")
+    sql("select pgq.set_consumer_mode('q', 'c', 'shared')")
     token = sql("select token from pgq.receive('q', 'c')")
     assert sql("select pgq.dead('q', 'c', %s, null, 'why')", token) == 1
     assert sql("select ev_retry from pgq.get_dead_events('q', 'c')") == 2147483647

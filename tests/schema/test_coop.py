@@ -9,12 +9,6 @@ REGISTER = "select pgq_coop.register_subconsumer('q', 'main', %s)"
 UNREGISTER = "select pgq_coop.unregister_subconsumer('q', 'main', %s, %s)"
 NEXT = "select pgq_coop.next_batch('q', 'main', %s)"
 NEXT_OF_DEAD = "select pgq_coop.next_batch('q', 'main', %s, '1 hour')"
-LOCK = """
-    select pg_advisory_lock(7366514, sub_id) from pgq.registration
-      join pgq.consumer on co_id = sub_consumer where co_name = 'main.1'
-"""
-TAKE = "select batch_id from pgq.take_part('q', 'main', '1', 'host:1:x'{})"
-POSITIONS = "select json_agg(p order by sub_id) from pgq.current_position p"
 FINISH = "select pgq_coop.finish_batch(%s)"
 
 
@@ -85,33 +79,63 @@ def test_a_consumer_with_an_open_batch_is_not_shared(queue, sql, ticked):
         sql(NEXT, "1")
 
 
-@pytest.mark.parametrize(
-    ("name", "lock", "take"),
-    [
-        ("1", True, None),
-        ("1", True, TAKE.format("")),
-        ("1", False, TAKE.format(", '1 minute'")),
-    ],
-)
-def test_live_worker_keeps_its_name_and_its_batch(queue, sql, ticked, connect, name, lock, take):
-    sql(REGISTER, "1")
-    worker = connect()
-    if lock:
-        worker.execute(LOCK)
+def test_a_batch_goes_to_one_of_those_that_take_it_over(queue, sql, ticked, connect):
+    for name in "123":
+        sql(REGISTER, name)
     ticked("a")
-    batch = worker.execute(take).fetchone()[0] if take else None
-    ticked("b")
-    before = sql(POSITIONS)
-    for call in (NEXT, NEXT_OF_DEAD):
-        with pytest.raises(psycopg.Error, match="another worker has this subconsumer") as caught:
-            sql(call, name)
-        assert caught.value.sqlstate == "PQ021"
-    assert sql(POSITIONS) == before
-    worker.execute("select pg_advisory_unlock_all()")
-    sql("update pgq.position set pos_until = now() - interval '1 hour' where pos_until > now()")
-    taken = sql(NEXT, name)
-    assert sql("select ev_data from pgq.get_batch_events(%s)", taken) == "a"
-    assert taken != batch
+    first = sql(NEXT, "1")
+    sql("select pgq.finish_part(%s, %s)", first, 0)
+    sql("update pgq.position set pos_active = '2005-01-01' where pos_batch = %s", first)
+    finishing = connect()
+    with finishing.transaction():
+        assert finishing.execute(FINISH, [first]).fetchone() == (1,)
+        assert sql(NEXT_OF_DEAD, "2") is None, "it may finish the batch"
+        raise psycopg.Rollback
+    taken = sql(NEXT_OF_DEAD, "2")
+    assert taken not in (first, None)
+    assert sql(NEXT_OF_DEAD, "3") is None
+    assert sql(FINISH, taken) == 1
+    assert sql("select last_tick from pgq.get_consumer_info('q', 'main')") == 2
+
+
+def test_a_shared_consumer_has_no_subconsumers(queue, sql, ticked):
+    sql(REGISTER, "1")
+    sql("select pgq.set_consumer_mode('q', 'main', 'shared')")
+    for call in (REGISTER, NEXT):
+        with pytest.raises(psycopg.Error, match="is shared") as caught:
+            sql(call, "2")
+        assert caught.value.sqlstate == "PQ020"
+    with pytest.raises(psycopg.Error, match="is shared"):
+        sql(NEXT, "1")
+    with pytest.raises(psycopg.Error, match="is a subconsumer"):
+        sql("select pgq.next_batch('q', 'main.1')")
+
+
+def test_a_batch_that_is_dropped_comes_to_nobody(queue, sql, ticked):
+    sql(REGISTER, "1")
+    ticked("a")
+    batch = sql(NEXT, "1")
+    with pytest.raises(psycopg.Error, match="subconsumer has active batch"):
+        sql("select pgq.unregister_consumer('q', 'main.1')")
+    assert sql("select pgq.set_consumer_filter('q', 'main', %s)", '{"types": ["t"]}') == 1
+    assert sql(FINISH, batch) == 0, "it was read with another filter"
+    assert sql(UNREGISTER, "1", 1) == 1
+    assert sql(NEXT, "2") is None
+
+
+@pytest.mark.parametrize("name", ["", "x" * 255])
+def test_a_name_that_is_empty_or_too_long_is_refused(queue, sql, name):
+    with pytest.raises(psycopg.Error) as caught:
+        sql(REGISTER, name)
+    assert caught.value.sqlstate == "PQ009"
+
+
+def test_a_name_that_is_taken_is_refused(queue, sql):
+    sql("select pgq.register_consumer('q', 'main.1')")
+    with pytest.raises(psycopg.Error, match=r"the name main\.1 is taken") as caught:
+        sql(REGISTER, "1")
+    assert caught.value.sqlstate == "PQ009"
+    assert sql("select count(*) from pgq.registration where sub_parent is not null") == 0
 
 
 def test_the_version_is_that_of_the_contract(queue, sql):

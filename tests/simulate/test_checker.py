@@ -142,6 +142,31 @@ def test_a_shared_consumer_keeps_no_order_and_has_each_event_once(
     assert story.play(script).broken() == found
 
 
+SHARED = {
+    "again after a kill, as an attempt": ("(2 kill0 2r1@1 3@1", []),
+    "again after kills of workers that had not begun it": ("(2 kill0 2r3@1 3@1", []),
+    "again without a reason": ("2 2r1 3", [(TWICE, (2,))]),
+    "another order": ("3 2", [(ORDER, (2, 3))]),
+    "a retry beside another of its key": ("2! (3 (2r1 3) 2)", []),
+}
+
+
+@pytest.mark.parametrize(("script", "found"), SHARED.values(), ids=SHARED)
+def test_attempts_of_a_shared_consumer_count_kills(
+    story: Story, script: str, found: list[tuple[str, tuple[int, ...]]]
+) -> None:
+    story.history.shared = True
+    assert set(story.play(script).broken()) == set(found)
+
+
+def test_shared_consumer_has_no_order_within_a_tick() -> None:
+    story = Story()
+    story.insert(1, 2)
+    assert story.play("2 1").broken() == [(ORDER, (1, 2))]
+    story.history.shared = True
+    assert story.broken() == []
+
+
 def test_what_was_not_handled_before_an_early_stop_is_not_judged(story: Story) -> None:
     story.history.complete = False
     assert story.play("2 2").broken() == [(TWICE, (2,))]

@@ -37,8 +37,7 @@ def test_options_survive_the_way_to_a_process() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--workers", "2"], "--workers 2 needs --lanes"),
-        (["--lanes", "2", "--shared"], "choose one of them"),
+        (["--lanes", "2"], "No such option"),
         (["--park", "--shared"], "choose one of them"),
         (["--fill", "0"], "nothing to insert"),
         (["--keep"], "--keep and --delete need --dsn"),

@@ -70,7 +70,7 @@ def test_every_promise_is_kept_while_a_worker_is_killed(simulate: Simulate, plac
     ("options", "said"),
     [
         (["--shared"], "no order per key is promised"),
-        (["--lanes", "4", "--park"], "ok    order per key"),
+        (["--concurrency", "3", "--park"], "ok    order per key"),
     ],
 )
 def test_processes_share_a_consumer_on_a_database_of_ones_own(

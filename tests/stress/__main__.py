@@ -14,6 +14,7 @@ import psycopg
 
 from pgqpy.embedded import embedded_server
 from pgqpy.install import install
+from tests.stress.changer import change
 from tests.stress.judge import judge
 from tests.stress.producers import KILLERS, PRODUCERS, connect, produce
 from tests.stress.workers import LEASE, work
@@ -23,8 +24,13 @@ if TYPE_CHECKING:
 
     from pgqpy.embedded import EmbeddedServer
 
-WORKERS = 8
-CONSUMERS = {"unordered": None, "ordered": "extra1"}
+WORKERS = 9
+PER_KEY, LIMIT = 2, 15
+CONSUMERS: dict[str, list[Any]] = {  # key, per_key, limit_in_flight
+    "unordered": [None, 1, None],
+    "ordered": ["extra1", 1, None],
+    "limited": ["extra1", PER_KEY, LIMIT],
+}
 SETTINGS: dict[str, str | int] = {
     "max_prepared_transactions": 20,
     "fsync": "on",
@@ -36,6 +42,12 @@ TABLES = """
     create index on sent (key, n);
     create table handled (
         id bigserial, consumer text, ev_id bigint, key text, n bigint, primary key (id))"""
+OVER = """
+    select count(*), max(claimed), sum(claimed)
+      from (select run_key, sum(cardinality(run_ids)) as claimed
+              from pgq.inflight join pgq.registration on run_sub = sub_id
+              join pgq.consumer on co_id = sub_consumer
+             where co_name = 'limited' and run_token > 0 group by 1) claim"""
 PATIENCE = 90  # seconds after the producers' end
 
 
@@ -50,15 +62,18 @@ class Storm:
         self._dice = random.Random(seed)
         self._context = multiprocessing.get_context("fork")
         self._stop, self._stop_workers = self._context.Event(), self._context.Event()
+        self._pause = self._context.Event()
+        self._changes = self._context.Value("i", 0)
         self._workers: list[BaseProcess] = []
+        self.over = 0
         self.counts = {"kills": 0, "stops": 0, "crashes": 0, "rotations": 0, "deaths": 0}
         with connect(self._dsn) as connection:
             connection.execute("select pgq.create_queue('q')")
             rotate = "select pgq.set_queue_config('q', 'rotation_period', '1 microsecond')"
             connection.execute(rotate)
-            for name, key in CONSUMERS.items():
-                register = "select pgq.register_shared_consumer('q', %s, %s)"
-                connection.execute(register, [name, key])
+            for name, settings in CONSUMERS.items():
+                register = "select pgq.register_shared_consumer('q', %s, %s, %s, %s)"
+                connection.execute(register, [name, *settings])
             connection.execute(TABLES)
 
     def run(self, seconds: float, crash_every: float) -> bool:
@@ -67,6 +82,8 @@ class Storm:
             self._start(produce, self._dsn, number, self._seed, self._stop)
             for number in range(PRODUCERS)
         ]
+        to_change = ("unordered", self._pause, self._stop, self._changes)
+        producers.append(self._start(change, self._dsn, *to_change))
         self._workers = [self._start_worker(number) for number in range(WORKERS)]
         begun = crashed = time.monotonic()
         while any(worker.is_alive() for worker in self._workers):
@@ -87,6 +104,7 @@ class Storm:
             self._harm(now < begun + seconds)
             self._tick()
             time.sleep(0.02)
+        self.counts["changes"] = self._changes.value
         return True
 
     def _start(self, target: Any, *args: Any) -> BaseProcess:
@@ -95,8 +113,9 @@ class Storm:
         return process
 
     def _start_worker(self, number: int) -> BaseProcess:
-        consumer = list(CONSUMERS)[number % 2]
-        return self._start(work, self._dsn, consumer, number % 4 < 2, self._stop_workers)
+        consumer = list(CONSUMERS)[number % 3]
+        pause = self._pause if consumer == "unordered" else None
+        return self._start(work, self._dsn, consumer, number % 2 == 0, self._stop_workers, pause)
 
     def _harm(self, is_storm: bool) -> None:
         """Kill or stop a worker now and then; replace those that died."""
@@ -120,6 +139,10 @@ class Storm:
         try:
             with connect(self._dsn) as connection:
                 connection.execute("select pgq.force_tick('q'), pgq.ticker('q')")
+                connection.execute("select pgq.maint_retry_events()")
+                row = connection.execute(OVER).fetchone()
+                if row and row[0] and (row[1] > PER_KEY or row[2] > LIMIT):
+                    self.over += 1
                 if self._dice.random() < 0.05:
                     connection.execute("select pgq.maint_rotate_tables_step1('q')")
                     connection.execute("select pgq.maint_rotate_tables_step2()")
@@ -141,6 +164,8 @@ def main() -> int:
         with connect(server.dsn()) as connection:
             faults = judge(connection, list(CONSUMERS), PRODUCERS * KILLERS)
     print("stress:", ", ".join(f"{count} {what}" for what, count in storm.counts.items()))
+    if storm.over:
+        faults.append(f"limited: {storm.over} times over its limits")
     if not ended:
         faults.append("it did not end: events are left")
     for fault in faults:

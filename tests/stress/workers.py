@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 LEASE = 2  # seconds
 LIMITS = (1, 1, 3, 10, 60, 300)
 WHATS = ("done", "retry", "release")
+MEANWHILE = ("PQ020", "PQ025")  # the consumer was made plain
 WEIGHTS = (987, 10, 3)
 LENGTH = """
     select count(*) from pgq.inflight join pgq.registration on run_sub = sub_id
@@ -28,7 +29,7 @@ class _LeaseLost(Exception):
     """The claim is not the worker's any more."""
 
 
-def work(dsn: str, consumer: str, has_holder: bool, stop: Event) -> None:
+def work(dsn: str, consumer: str, has_holder: bool, stop: Event, pause: Event | None) -> None:
     """Receive and handle until told to stop and nothing is left."""
     while True:
         try:
@@ -40,10 +41,15 @@ def work(dsn: str, consumer: str, has_holder: bool, stop: Event) -> None:
                     holder = _one(connection, hold, *params)
                 worker = _Worker(connection, consumer, holder)
                 while not (worker.is_done() and stop.is_set()):
-                    pass
+                    while pause is not None and pause.is_set():
+                        time.sleep(0.05)
                 return
         except (psycopg.OperationalError, psycopg.errors.CrashShutdown):
             continue
+        except psycopg.Error as error:
+            if error.sqlstate not in MEANWHILE:
+                raise
+            time.sleep(0.05)
 
 
 def _one(connection: psycopg.Connection[Any], query: str, *params: Any) -> Any:

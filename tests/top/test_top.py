@@ -135,11 +135,24 @@ async def test_keys_look_into_a_queue_and_a_consumer(dsn: str, client: pgqpy.Cli
         text = shown(app)
         assert text.startswith("consumer billing of queue orders")
         assert str(batch.id) in text
-        assert "dead: 1;" in text
+        assert "dead: 1" in text
         await press(pilot, "escape", "escape", "question_mark")
         assert "quit" in shown(app)
         await press(pilot, "escape", "p")
         assert "pgqpy event list orders dead billing" in shown(app)
+
+
+async def test_a_shared_consumer_shows_who_has_what(dsn: str, client: pgqpy.Client) -> None:
+    client.create_queue("orders")
+    client.register_shared_consumer("orders", "letters")
+    client.insert_events("orders", [("placed", "1")] * 3)
+    client.receive("orders", "letters", limit=2, wait=0)
+    async with running(dsn, (120, 24)) as (app, pilot):
+        await press(pilot, "enter", "enter")
+        text = shown(app)
+        assert "in flight: 1 fresh, 0 returned, 2 claimed, 0 delayed, 0 waiting" in text
+        (row,) = (line for line in text.splitlines() if "(receivers)" in line)
+        assert row.split()[:2] == ["(receivers)", "2"]
 
 
 async def test_names_and_errors_are_shown_as_they_are_without_markup_or_sequences(

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 import pgqpy
+from pgqpy import calls
 from pgqpy.watch import Watcher
 from pgqpy.watch.snapshot import Count, total
 from pgqpy.watch.watcher import Reached, SlowClock, pause_after, rates
@@ -73,13 +74,12 @@ def test_a_look_finds_what_waits_and_what_is_dead(
     assert [str(each) for each in (queue.dead_events, queue.retry_events)] == ["1", "1"]
     assert (str(queue.delayed_events), queue.delayed_overdue) == ("3", None)
     assert (str(consumer.dead_events), str(consumer.retry_events)) == ("1", "1")
-    assert (consumer.pending_events, consumer.open_batches) == (10, 1)
+    assert (consumer.pending_events, consumer.batch) == (10, batch.id)
     assert queue.total_bytes is not None
     assert queue.total_bytes > 0
     lags = [each.lag for each in found.consumers if each.lag is not None]
     assert (queue.state, queue.worst_lag) == ("no ticker", max(lags))
     assert [each.name for each in found.consumers_of("orders")] == ["audit", "billing"]
-    assert [each.current_batch for each in found.workers_of("orders", "billing")] == [batch.id]
 
 
 @pytest.mark.usefixtures("new_orders")
@@ -154,16 +154,20 @@ def test_the_ticker_daemons_and_the_state_of_a_queue(
     assert orders(watcher.poll()).state == "paused"
 
 
-@pytest.mark.usefixtures("new_orders")
-def test_processes_of_lanes_are_counted_once(
-    watcher: Watcher, client: pgqpy.Client, connect: Connect
+def test_a_shared_consumer_has_its_events_in_flight_and_its_holders(
+    watcher: Watcher, client: pgqpy.Client
 ) -> None:
-    connect().execute("select pgq.set_lanes('orders', 'billing', 4, 'extra1')")
-    run = "select pg_advisory_lock_shared(7366514, sub_id) from pgq.registration"
-    for _ in range(2):
-        connect().execute(f"{run} where sub_parent is null".encode())
-    consumer = billing(watcher.poll())
-    assert (consumer.mode, consumer.live_workers) == ("lanes", 2)
+    client.create_queue("orders")
+    client.register_shared_consumer("orders", "billing")
+    client.insert_events("orders", [("placed", "1")] * 3)
+    hold = calls.inflight.hold("orders", "billing", "app1:7", 60, keeps_session=False)
+    claim = calls.inflight.claim("orders", "billing", 2, 60, client.call(hold), alone=True)
+    assert client.call(claim)
+    found = watcher.poll()
+    consumer = billing(found)
+    assert (consumer.mode, consumer.processes, consumer.in_flight) == ("shared", 1, 3)
+    (holder,) = found.holders_of("orders", "billing")
+    assert (holder.name, holder.events) == ("app1:7", 2)
 
 
 @pytest.mark.usefixtures("new_orders")
@@ -245,12 +249,12 @@ def test_a_login_without_any_role_sees_everything_unless_it_may_not(
     assert found.no_answer is None
     assert str(billing(found).dead_events) == "0"
     assert "skipped" in {each.level for each in found.findings}
-    for function in ("get_consumer_counts(int)", "get_worker_info(text, text)"):
+    for function in ("get_consumer_counts(int)", "get_inflight(text, text)"):
         connection.execute(f"revoke execute on function pgq.{function} from public".encode())
     with Watcher(guest) as watcher:
         found = watcher.poll()
     assert found.no_answer is None
-    assert (billing(found).dead_events, billing(found).live_workers) == (None, None)
+    assert (billing(found).dead_events, billing(found).inflight) == (None, None)
     assert orders(found).dead_events is None
 
 

@@ -61,9 +61,8 @@ class AsyncReceiving(AsyncBase):
             key: "type", or "extra1" to "extra4": events with the same value there are handled in
                 their order, by one receiver at a time. All receivers name the same. None: no order.
 
-        Raises QueueNotFound, WrongMode for a consumer that workers or lanes share or that has
-        another key, ConsumerRunning for a plain one with an open batch, and ConsumerNotFound if it
-        was unregistered since the first call.
+        Raises QueueNotFound, WrongMode for a plain consumer or one that has another key, and
+        ConsumerNotFound if it was unregistered since the first call.
 
             for message in client.receive("orders", "billing"):
                 print(message.event.json())
@@ -196,7 +195,7 @@ class AsyncMessage:
         wait for it, also those that this receiver has, unless `keep_key` is false. Raises as
         `done`.
         """
-        event = (self.token, self.event.id)
+        event = (self.token, [self.event.id])
         call = calls.inflight.retry(*self.consumer, *event, after, keep_key=keep_key)
         self._check_lease(await self._runner.run(call))
 
@@ -205,7 +204,7 @@ class AsyncMessage:
 
         Raises as `done`.
         """
-        call = calls.inflight.dead(*self.consumer, self.token, self.event.id, reason)
+        call = calls.inflight.dead(*self.consumer, self.token, [self.event.id], reason)
         self._check_lease(await self._runner.run(call))
 
     async def release(self) -> None:

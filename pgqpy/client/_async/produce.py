@@ -207,7 +207,7 @@ class AsyncProducing(AsyncBase):
         """Hide events from all consumers that have not had them; say what happened for each.
 
         `events` are Events or ids, or one of them. Copies that wait for a consumer, in its retry
-        queue or parked, are removed. Open batches do not change. Needs the role pgq_writer.
+        queue, are removed. Open batches do not change. Needs the role pgq_writer.
 
         Consumers of the queue wait until the transaction ends, so commit at once. The call waits
         for a consumer that opens or finishes a batch just now; `lock_timeout` limits that. Raises

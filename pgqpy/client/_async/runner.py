@@ -146,16 +146,6 @@ class AsyncCursors:
             self.refuse_in_pipeline()
             yield
 
-    def in_transaction(self) -> bool:
-        """Whether a call made now is part of a transaction of the application.
-
-        Unlike `alone()`, it takes no notice of a statement that runs, or a block of pgqpy's own.
-        """
-        if not self.connection.autocommit or self.origin().depth > 0:
-            return True
-        in_block = {TransactionStatus.INTRANS, TransactionStatus.INERROR}
-        return not self.exclusive.inner and self.status() in in_block
-
     def in_pipeline(self) -> bool:
         """Whether a pipeline is open: of the application, for ours end with the call."""
         return self.connection.pgconn.pipeline_status != PipelineStatus.OFF

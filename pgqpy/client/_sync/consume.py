@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from pgqpy.calls import After, Interval
     from pgqpy.calls.dead_events import Filters
+    from pgqpy.calls.inflight import Key
     from pgqpy.records import Batch, DeadEvent, Event, Failure, SeekResult
 
 
@@ -31,6 +32,21 @@ class Consuming(Base):
         """
         return self.runner.run(calls.consume.register_consumer(queue, consumer))
 
+    def register_shared_consumer(
+        self, queue: str, consumer: str, *, key: Key | None = None
+    ) -> int:
+        """Register a consumer that any number of processes share; 1 if it is new, 0 if it is there.
+
+        Args:
+            queue: the queue.
+            consumer: the consumer.
+            key: "type", or "extra1" to "extra4": events with the same value there are handled in
+                their order. None: no order.
+
+        Raises QueueNotFound; WrongMode if it is a plain consumer, or has other settings.
+        """
+        return self.runner.run(calls.inflight.register_shared_consumer(queue, consumer, key))
+
     def register_consumer_at(self, queue: str, consumer: str, tick: int | None) -> int:
         """Register a consumer at a tick that the queue still keeps, or move it there.
 
@@ -43,11 +59,11 @@ class Consuming(Base):
     def seek_consumer(
         self, queue: str, consumer: str, place: calls.consume.Place, *, discard: bool = False
     ) -> SeekResult:
-        """Move a consumer, with its lanes or workers: events come again, or are skipped.
+        """Move a consumer: events come again, or are skipped.
 
         A process that runs the consumer goes on there by itself; what it has open is lost. Events
-        that come again have the same ids. Those of them that wait in the retry queue, or are
-        parked, are dropped there; with `discard` all that waits or is parked is dropped.
+        that come again have the same ids. Those of them that wait for a retry are dropped there;
+        with `discard` all that waits is dropped.
 
         Args:
             queue: the queue.
@@ -55,7 +71,7 @@ class Consuming(Base):
             place: a tick: its next batch begins after it. A datetime: every event that was
                 committed then or later comes, and some from shortly before. "beginning": all that
                 is kept. "end": what the last tick does not see.
-            discard: drop all that waits in the retry queue, or is parked.
+            discard: drop all that waits for a retry.
 
         Raises ConsumerNotFound; DatabaseRestored; RangeExpired or NotFound if the queue does
         not reach back so far, or has no such tick; ConsumerRunning if it belongs to a Spark
@@ -167,21 +183,18 @@ class Consuming(Base):
     def finish_part(
         self,
         batch: Batch | int,
-        up_to: Event | int | None,
-        done: abc.Iterable[int] = (),
+        up_to: Event | int,
         *,
         position: int | None = None,
     ) -> None:
         """Finish a part of an open batch: the events with an id up to this event's.
 
         Later reads of the batch leave them out, and after a crash they are not delivered again.
-        `finish_batch` still finishes the batch. Parked events are not in the order of their ids: of
-        them only `up_to` itself and `done` are finished.
+        `finish_batch` still finishes the batch.
 
         Args:
             batch: the batch or its id.
-            up_to: the last finished event or its id; None leaves the end of the part as it is.
-            done: ids of later events that were finished out of order; the 1,000 lowest are kept.
+            up_to: the last finished event or its id.
             position: pgq.current_position.pos_no, as it was before the events were read. Then
                 nothing is finished if another session has finished a part since.
 
@@ -189,7 +202,7 @@ class Consuming(Base):
             BatchLost: the batch is not open any more, or not at this position; InvalidArgument: the
             part would get smaller, or an id lies beyond the batch.
         """
-        call = calls.consume.finish_part(batch, up_to, done, position)
+        call = calls.consume.finish_part(batch, up_to, position)
         if not self.runner.run(call):
             raise BatchLost(batch_id=calls.batch_id(batch), function="finish_part")
 

@@ -29,8 +29,8 @@ LOCK_TIMEOUT = "5s"  # while a session begins
 CLIENTS = 3  # that look, behind a pooler, whether they get the session of another one
 SHARED = (
     "behind a pooler in transaction mode, which shares sessions between its clients: connect "
-    "directly to the server, or through a pooler in session mode; only a consumer that is shared "
-    "or has lanes, and has a lease, can use such sessions"
+    "directly to the server, or through a pooler in session mode; only a shared "
+    "consumer can use such sessions"
 )
 CATALOGUE_LOCKED = (
     "another session locks a system catalogue of this database: look at pg_locks from another "

@@ -13,7 +13,6 @@ from pgqpy.client._sync.runner import CallRunner, inner_transaction, rows_of
 from pgqpy.client._rows import UtcLoader, event_row, to_event
 from pgqpy.client.opening import check_encoding
 from pgqpy.errors import InvalidEvent
-from pgqpy.records import Batch
 from pgqpy.sqlstates import translated
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from pgqpy.calls import Row
     from pgqpy.calls.read import EventSet, Statement
-    from pgqpy.records import Event
+    from pgqpy.records import Batch, Event
 
 TOO_LARGE = (
     "an event of {} is too large to be sent ({}): find it by the octet_length of its fields, and "
@@ -39,18 +38,11 @@ class EventReader(CallRunner):
     ) -> Generator[list[Event], None, None]:
         """Iterate over the same events as lists of at most `fetch_size`, which is faster.
 
-        A batch of parked events, at most 1,000, is read at once. Close it if you stop early.
+        Close it if you stop early.
         """
         size, batch_id = calls.read.checked_fetch_size(fetch_size), calls.batch_id(batch)
         origin = self.origin()
         wanted = calls.read.of_batch(batch_id)
-        if isinstance(batch, Batch) and batch.parked:
-            # In an order of their own, which pages by id would not keep.
-            query = calls.read.select_at_most(calls.parked.MOST_TAKEN)
-            events = self.read(wanted, query, wanted.params)
-            for start in range(0, max(len(events), 1), size):
-                yield events[start : start + size]
-            return
         if calls.read.fits(batch, size):
             # The ticks only estimate the number of events. If there are more, a cursor reads all.
             query = calls.read.select_at_most(size + 1)

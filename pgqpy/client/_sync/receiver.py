@@ -93,7 +93,7 @@ class Receiver:
 
     def retry(self, event: Event, after: After, *, keep_key: bool = True) -> None:
         """Return an event, to be claimed again later: as `message.retry`."""
-        names = (*self._names, self._end(event), event.id)
+        names = (*self._names, self._end(event), [event.id])
         call = calls.inflight.retry(*names, after, keep_key=keep_key)
         self._send_done()  # of the same key
         self._check_lease(self._client.runner.run(call), event.id)
@@ -103,7 +103,7 @@ class Receiver:
 
     def dead(self, event: Event, reason: str | BaseException | Failure) -> None:
         """Give an event up: as `message.dead`."""
-        call = calls.inflight.dead(*self._names, self._end(event), event.id, reason)
+        call = calls.inflight.dead(*self._names, self._end(event), [event.id], reason)
         self._check_lease(self._client.runner.run(call), event.id)
 
     def _key_of(self, event: Event) -> str | None:

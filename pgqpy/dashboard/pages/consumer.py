@@ -12,8 +12,9 @@ from pgqpy import calls, tick_ranges
 from pgqpy.calls.filters import describe_filter
 from pgqpy.dashboard.page import ROWS, Page, View
 from pgqpy.errors import ConsumerNotFound, InvalidArgument
+from pgqpy.records.sharing import STATES
 from pgqpy.tick_ranges import measure
-from pgqpy.watch.snapshot import COUNTED, Count, shown_lag
+from pgqpy.watch.snapshot import COUNTED, Count, if_seen
 
 if TYPE_CHECKING:
     from pgqpy import Client
@@ -21,35 +22,34 @@ if TYPE_CHECKING:
     from pgqpy.tick_ranges import Cut, Distance
 
 
+KEYS = 10  # those for which most events wait
+
+
 def collect_consumer(view: View) -> dict[str, Any]:
-    """Return the consumer with its workers, and its parked keys as far as this role may see."""
+    """Return the consumer, with what a shared one has in flight and who has claimed it."""
     queue, name = view.needed("queue"), view.needed("consumer")
     found = view.snapshot.consumer(queue, name)
     if found is None:
         raise ConsumerNotFound(queue=queue, consumer=name)
-    rows = view.snapshot.workers_of(queue, name)
-    own = next((each for each in rows if each.worker is None), None)
-    workers = [
-        each._replace(lag=shown_lag(each.lag, found.pending_events))
-        for each in rows
-        if each.worker is not None
-    ]
-    keys = []
-    if view.rights.payloads and found.parked_events:
-        keys = view.client.call(calls.parked.get_parked(queue, name, limit=ROWS))
-    retries = (
-        view.client.call(calls.admin.get_retry_counts(queue, name, COUNTED))
-        if found.retry_events
-        else []
-    )
+    client, keys, retries, length = view.client, [], [], None
+    own = client.call(calls.admin.get_registrations(queue, name))
+    if found.inflight and found.inflight.waiting and view.rights.payloads:
+        keys = client.call(calls.sharing.get_waiting_keys(queue, name, KEYS))
+    if found.retry_events:
+        retries = client.call(calls.admin.get_retry_counts(queue, name, COUNTED))
+    if (found.pending_events or 0) + (found.in_flight or 0) < COUNTED:
+        length = if_seen(lambda: client.call(calls.sharing.queue_length(queue, name)))
+    holders = view.snapshot.holders_of(queue, name)
     stalled = [each for each in view.snapshot.stalled if each[:2] == (queue, name)]
     return {
         "consumer": found,
         "charts": view.history(queue, name),
-        "own": own,
-        "filter": describe_filter(None, own.filter) if own and own.filter else None,
-        "workers": workers[:ROWS],
-        "more_workers": max(0, len(workers) - ROWS),
+        "filter": describe_filter(None, own[0].filter) if own and own[0].filter else None,
+        "length": length,
+        "flight": found.inflight,
+        "states": {name: getattr(found.inflight, name, None) for name in STATES},
+        "holders": holders[:ROWS],
+        "more_holders": max(0, len(holders) - ROWS),
         "retries": retries,
         "retries_counted": Count.up_to(sum(each.retry_events for each in retries), COUNTED),
         "keys": keys,

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pgqpy.watch import ConsumerState
 
 FLAGS = 12  # consumers on the ruler, those with the largest lag
-WORKERS = 32  # of one consumer
 MARKS = 200  # ticks over the whole time
 NEWEST = 100  # more ticks, the last ones: the scale has much room for the last minutes
 LATE = timedelta(minutes=10)
@@ -92,29 +91,19 @@ def _marks(ticks: Sequence[TickMark], now: datetime) -> list[Mark]:
 
 
 def _flags(view: View, consumers: Sequence[ConsumerState], now: datetime) -> list[Flag]:
-    """Return the consumers with their batches and workers; one query finds the times of ticks."""
-    rows = {
-        each.name: view.snapshot.workers_of(each.queue, each.name)[: WORKERS + 1]
-        for each in consumers
-    }
-    wanted = {tick for of in rows.values() for row in of for tick in (row.last_tick, row.next_tick)}
-    wanted |= {each.last_tick for each in consumers}
+    """Return the consumers with their batches; one query finds the times of ticks."""
     queue = view.needed("queue")
-    found = view.client.connection.execute(
-        TICK_TIMES, [[tick for tick in wanted if tick is not None], queue]
-    ).fetchall()
+    ends = {each.name: each.batch_end for each in consumers}
+    wanted = {*ends.values(), *(each.last_tick for each in consumers)} - {None}
+    found = view.client.connection.execute(TICK_TIMES, [list(wanted), queue]).fetchall()
     ages = {tick: (now - time).total_seconds() for tick, time in found}
 
     def flag(each: ConsumerState) -> Flag:
-        own = [row for row in rows[each.name] if row.worker is None]
-        workers = [row.last_tick for row in rows[each.name] if row.worker is not None]
-        ends = [row.next_tick for row in own]
         return Flag(
             each.name,
             ages.get(each.last_tick, 0.0) if each.last_tick else 0.0,
             "detached" if each.detached else "late" if _lag(each) > LATE else "ok",
-            batch=next((ages[tick] for tick in ends if tick in ages), None),
-            workers=tuple(ages[tick] for tick in workers if tick in ages),
+            batch=ages.get(ends[each.name]),
             note="detached" if each.detached else f"lag {age(each.lag)}",
         )
 

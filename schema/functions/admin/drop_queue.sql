@@ -9,7 +9,7 @@
 -- Raises: PQ001; PQ008 it has consumers or cron entries; 2BP01 other objects depend on the queue's
 --   tables or sequences; PQ013 not READ COMMITTED; 55P03 as lock_queue.
 -- Writes: as lock_queue; delete pgq.queue, pgq.registration, pgq.position, pgq.retry_queue,
---   pgq.dead_event, pgq.parked, pgq.delayed_event, pgq.skipped_event, pgq.consumer, pgq.checked,
+--   pgq.dead_event, pgq.delayed_event, pgq.skipped_event, pgq.consumer, pgq.checked,
 --   pgq.tick, pgq.ledger, pgq.stage, pgq.dedup_key, pgq.cron; drop tables and sequences; create
 --   function.
 create or replace function pgq.drop_queue(x_queue_name text, x_force boolean default false)

@@ -26,7 +26,7 @@
 --   up xids, or as raise_no_tick; 55P03 as lock_queue.
 -- Writes: as lock_queue, count_truncation, seq_setval, mark_checked; setval; update pgq.queue;
 --   truncate and insert on the event tables; update and delete pgq.tick; delete pgq.stage; update
---   pgq.position, pgq.parked, pgq.skipped_event, pgq.registration, pgq.delayed_event,
+--   pgq.position, pgq.skipped_event, pgq.registration, pgq.delayed_event,
 --   pgq.retry_queue; as repair_flight.
 create or replace function pgq.repair_queue(i_queue_name text)
 returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -147,11 +147,6 @@ begin
       from pgq.current_position c
      where c.sub_queue = q.queue_id and c.pos_batch is not null
        and p.pos_sub = c.sub_id and p.pos_no = c.pos_no;
-    update pgq.parked
-       set ev_txid = 3 + 2 * (
-            select count(*) from unnest(v_snapshots) t
-             where not txid_visible_in_snapshot(ev_txid, t))
-     where ev_queue = q.queue_id;
     -- All of them: a session with an older snapshot fails when it locks one, and finishes no batch
     -- by its old id.
     update pgq.registration set sub_dropped = null, sub_dropped_above = null

@@ -7,7 +7,7 @@
 -- Returns: the replay. An unfinished one with another i_asked is returned as it is: the caller
 --   compares.
 -- Raises: PQ002 not a subscriber; PQ009 a NULL; PQ017 the consumer reads ranges of ticks, which
---   have no retried events; PQ020 a subconsumer or a lane; PQ024 it is detached: the events that it
+--   have no retried events; PQ020 a subconsumer; PQ024 it is detached: the events that it
 --   lost are after its position, so they would be left out; PQ013 not READ COMMITTED.
 -- Writes: key share lock pgq.registration; insert or update pgq.replay.
 create or replace function pgq.begin_replay(

@@ -5,10 +5,10 @@
 -- continues after the last events that were inserted. Of two callers with one replay, the second
 -- inserts nothing.
 --
--- These are left out: events that the consumer has yet to get, that wait in its retry queue or are
--- parked, that its filter does not take, or that were cancelled, as far as pgq.skipped_event still
+-- These are left out: events that the consumer has yet to get, that wait in its retry queue,
+-- that its filter does not take, or that were cancelled, as far as pgq.skipped_event still
 -- has them. (By ids, because a repair changes ev_txid.) It has yet to get what its last tick does
--- not see; of lanes and workers the slowest one counts. tick_ids has the first tick that saw each
+-- not see; of subconsumers the slowest one counts. tick_ids has the first tick that saw each
 -- event, and a position is such a tick, so comparing numbers is exact. While the registration is
 -- locked, the position can only advance: see add_registration.
 --
@@ -69,12 +69,10 @@ begin
              where %s and tick_id <= (
                     select min(pos_last_tick) from pgq.current_position
                      where $11 in (sub_id, sub_parent))
-               and not exists (
-                    select from pgq.parked where ev_owner = $11 and parked.ev_id = given.ev_id)
                and ev_id not in (
                     select skip_id from pgq.skipped_event where skip_sub in ($11, -$10))
             on conflict (ev_owner, ev_id) do nothing$sql$,
-            coalesce(pgq.filter_sql(r.sub_filter - 'lane'), 'true'))
+            coalesce(pgq.filter_sql(r.sub_filter), 'true'))
             using ev_ids, ev_times, tick_ids, ev_types, ev_datas, ev_extra1s, ev_extra2s,
                 ev_extra3s, ev_extra4s, r.sub_queue, r.sub_id;
         get diagnostics v_inserted = row_count;

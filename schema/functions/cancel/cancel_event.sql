@@ -1,5 +1,5 @@
 -- Cancels events: hides them from each consumer that has not had them, and removes the copies that
--- wait for it, in the retry queue or parked. Open batches do not change (G3), nor do ranges of
+-- wait for it in the retry queue. Open batches do not change (G3), nor do ranges of
 -- ticks. While an open batch has an event, its copies stay too. Dead events stay. An event that no
 -- consumer gets frees its key (insert_event_once).
 --

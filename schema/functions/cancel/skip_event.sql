@@ -1,6 +1,8 @@
--- Skips events for one consumer: as cancel_event, but the others get them.
+-- Skips events for one consumer: as cancel_event, but the others get them. An event of a shared
+-- consumer is skipped even while it is claimed: its handler goes on, and its done, retry or dead
+-- ends nothing for it, as if its lease had ended. The other events of the claim keep it.
 -- Parameters, returns: as cancel_event.
--- Raises: PQ002 not a subscriber; PQ020 it is a worker, or a lane; as cancel_event.
+-- Raises: PQ002 not a subscriber; PQ020 it is a subconsumer; as cancel_event.
 -- Writes: as hide_events.
 create or replace function pgq.skip_event(
     i_queue_name text, i_consumer_name text, i_event_ids bigint[], out ev_id bigint,

@@ -1,14 +1,11 @@
 -- The query of a batch: the events that its end tick sees and its start tick does not, without
--- those that finish_part finished, and those that the subscription's filter leaves out. Of a lease
--- of receive, only the leased events. Built by range_sql. A batch of take_parked lies between a
--- tick and itself: see parked_event_sql. The first read of a session checks the queue: see
--- check_queue.
+-- those that finish_part finished, and those that the subscription's filter leaves out. Built by
+-- range_sql. The first read of a session checks the queue: see check_queue.
 --
 -- In READ COMMITTED the batch is open while the query is built, so no event of it is gone. A
 -- transaction with an older snapshot may still see a batch as open that another session finished,
 -- and whose tables were truncated since: see lock_event_tables.
--- Returns: SQL text, ordered by ev_id (and by ev_txid, for an id that is there twice); of parked
---   events per key in their order.
+-- Returns: SQL text, ordered by ev_id (and by ev_txid, for an id that is there twice).
 -- Raises: PQ003 batch not found; PQ012 as check_moved; 40001 as check_snapshot, lock_event_tables;
 --   42501 as range_sql.
 -- Writes: as check_snapshot; as check_queue; as lock_event_tables, outside READ COMMITTED.
@@ -27,23 +24,13 @@ begin
         raise exception 'batch not found' using errcode = 'PQ003',
             detail = format('batch %s', x_batch_id);
     end if;
-    if b.start_tick = b.end_tick then
-        return pgq.parked_event_sql(b.owner, x_batch_id, b.pos_ids);
-    end if;
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.lock_event_tables(b.queue_name);
     end if;
     v_sql := pgq.range_sql(b.queue_id, b.start_snapshot, b.end_snapshot, b.owner, null, b.filter);
-    if b.pos_from is not null or b.pos_done is not null or b.pos_to is not null then
-        v_sql := format('select * from (%s) e where ev_id operator(pg_catalog.>) %L '
-            'and ev_id operator(pg_catalog.<=) %L '
-            'and ev_id operator(pg_catalog.<>) all (%L::pg_catalog.int8[])', v_sql,
-            coalesce(b.pos_from, -9223372036854775808),
-            coalesce(b.pos_to, 9223372036854775807), coalesce(b.pos_done, '{}'));
-    end if;
-    if b.pos_ids is not null then
-        v_sql := format('select * from (%s) r where ev_id operator(pg_catalog.=) '
-            'any (%L::pg_catalog.int8[])', v_sql, b.pos_ids);
+    if b.pos_from is not null then
+        v_sql := format('select * from (%s) e where ev_id operator(pg_catalog.>) %L', v_sql,
+            b.pos_from);
     end if;
     return v_sql || ' order by 1, 3';
 end $$;

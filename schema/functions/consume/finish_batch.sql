@@ -4,8 +4,7 @@
 -- closed (G5).
 -- Returns: 1; or 0 with a WARNING when the batch is not open: finished before, or taken away.
 -- Raises: 40001 in REPEATABLE READ, another session moved the position, or as check_snapshot.
--- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot; of a batch of
---   take_parked, as remove_parked.
+-- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot.
 create or replace function pgq.finish_batch(x_batch_id bigint)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -14,15 +13,10 @@ begin
     if p.pos_sub is null then
         raise warning 'finish_batch: batch % not found', x_batch_id;
         return 0;
-    elsif p.pos_last_tick = p.pos_next_tick then
-        perform pgq.remove_parked(coalesce(sub_parent, sub_id), x_batch_id, p.pos_ids)
-           from pgq.registration where sub_id = p.pos_sub;
     end if;
-    perform pgq.move_position(p.pos_sub, p.pos_no, case when not exists (
-            select from pgq.registration
-             where sub_id = p.pos_sub and sub_parent is not null and sub_mode is null)
-        then p.pos_next_tick end, null, null,
-        x_holder => p.pos_holder, x_part => p.pos_part);
+    perform pgq.move_position(p.pos_sub, p.pos_no,
+        (select p.pos_next_tick from pgq.registration
+          where sub_id = p.pos_sub and sub_parent is null), null, null);
     return 1;
 end $$;
 comment on function pgq.finish_batch is 'Finishes a batch: 1 done, 0 it was not open.';

@@ -5,7 +5,7 @@
 -- Parameters: i_from_earliest: if events are gone, go on from the earliest tick, as seek_consumer.
 -- Returns: 1; 0 it was attached.
 -- Raises: PQ001; PQ002 not a subscriber; PQ013 not READ COMMITTED; PQ016 events after its position
---   are gone; PQ020 it is a subconsumer, or a lane; as seek_consumer.
+--   are gone; PQ020 it is a subconsumer; as seek_consumer.
 -- Writes: key share lock pgq.queue; row lock and update pgq.registration; update pgq.retry_queue;
 --   as seek_consumer.
 create or replace function pgq.reattach_consumer(

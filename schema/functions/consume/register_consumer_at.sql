@@ -1,16 +1,15 @@
 -- Subscribes a consumer from a tick on, or moves a subscribed consumer there. Its open batch is
--- dropped, or those of its workers or lanes; its retried events stay, of its parked events those
--- that the tick sees: see forget_parked. One that reads ranges of ticks still does: see
--- pgq.position; its pins are dropped. With a null tick, a new consumer starts from the last tick,
--- and a subscribed one stays where it is.
+-- dropped, and those of its subconsumers; its retried events stay. One that reads ranges of ticks
+-- still does: see pgq.position; its pins are dropped. With a null tick, a new consumer starts from
+-- the last tick, and a subscribed one stays where it is.
 --
 -- The queue's row is share-locked. A rotation and maint_ticks lock it for update, so neither can
 -- count the consumers while one is coming, and then remove what that one starts from. A consumer
 -- that is moved is locked as in seek_consumer: see add_registration.
 -- Returns: 1 new, 0 was subscribed.
 -- Raises: PQ001; PQ005 cannot reposition, or no ticks; PQ009 a bad consumer name; PQ013 not
---   READ COMMITTED; PQ020 a subconsumer or a lane has this name.
--- Writes: key share lock pgq.queue; advisory lock; as add_registration, forget_parked; insert
+--   READ COMMITTED; PQ020 a subconsumer has this name.
+-- Writes: key share lock pgq.queue; advisory lock; as add_registration, reset_front; insert
 --   pgq.skipped_event, pgq.position.
 create or replace function pgq.register_consumer_at(
     x_queue_name text, x_consumer_name text, x_tick_pos bigint)
@@ -59,21 +58,14 @@ begin
             select r.sub_id, skip_txid, skip_id from pgq.skipped_event
              where skip_sub = -q.queue_id and skip_txid > 0;  -- 0: after a repair
         end if;
-        perform pgq.forget_parked(r.sub_id, q.queue_id, v_tick);
-        if r.sub_mode = 'lanes' then
-            perform pgq.move_lanes(r.sub_id, v_tick);
-        else
-            perform pgq.move_position(sub_id, pos_no, null, null, null)
-               from pgq.current_position where sub_parent = r.sub_id and pos_batch is not null;
-            select pos_no, pos_holder, pos_pins into p
-              from pgq.current_position where sub_id = r.sub_id;
-            perform pgq.move_position(
-                r.sub_id, coalesce(p.pos_no, 0), v_tick, null, null,
-                x_pins => case when p.pos_pins is not null then '{}'::bigint[] end,
-                x_holder => p.pos_holder);
-            if r.sub_mode = 'inflight' then
-                perform pgq.reset_front(q.queue_id, r.sub_id, v_tick);
-            end if;
+        perform pgq.move_position(sub_id, pos_no, null, null, null)
+           from pgq.current_position where sub_parent = r.sub_id and pos_batch is not null;
+        select pos_no, pos_pins into p from pgq.current_position where sub_id = r.sub_id;
+        perform pgq.move_position(
+            r.sub_id, coalesce(p.pos_no, 0), v_tick, null, null,
+            x_pins => case when p.pos_pins is not null then '{}'::bigint[] end);
+        if r.sub_mode = 'shared' then
+            perform pgq.reset_front(q.queue_id, r.sub_id, v_tick);
         end if;
     end if;
     return r.is_new::int;

@@ -1,27 +1,26 @@
--- Moves a subscribed consumer, with all of its lanes or workers, to a tick or a time. Its next
--- batch begins there: see register_consumer_at, which moves it. Open batches are lost, and their
--- holders find that out (G5). A process that runs the consumer goes on at the new place.
+-- Moves a subscribed consumer to a tick or a time. Its next batch begins there: see
+-- register_consumer_at, which moves it. Open batches are lost, also those of subconsumers, and
+-- their holders find that out (G5). A process that runs the consumer goes on at the new place.
 --
--- Retried events that come again from there are dropped, as forget_parked drops parked ones: those
--- with an id beyond the tick's. With i_discard, all retried and parked events are dropped. Retried
--- copies in the event tables are not deleted: no index finds them, and event tables have no dead
--- rows (G6). A snapshot, taken after the delete, says which of them the subscription does not take
--- any more: see range_sql. The delete waits for a maint_retry_events that has moved one of its
--- rows, so the snapshot sees that copy. A bound of xids would not do: a maint_retry_events that
--- began before may have a small xid, and still move what is retried later.
+-- Retried events that come again from there are dropped: those with an id beyond the tick's. With
+-- i_discard, all retried events are dropped. Retried copies in the event tables are not deleted: no
+-- index finds them, and event tables have no dead rows (G6). A snapshot, taken after the delete,
+-- says which of them the subscription does not take any more: see range_sql. The delete waits for a
+-- maint_retry_events that has moved one of its rows, so the snapshot sees that copy. A bound of
+-- xids would not do: a maint_retry_events that began before may have a small xid, and still move
+-- what is retried later.
 --
 -- The locks come first. So no rotation or compaction comes between the search for the tick and the
 -- move, and no session is about to retry an event.
 -- Parameters: i_tick, i_time: one of the two; a time as in get_tick_at, -infinity is the first tick
 --   that can be read from.
--- Returns: the tick and its time; dropped: how many retried events that waited, and how many parked
---   events if i_discard, were deleted.
+-- Returns: the tick and its time; dropped: how many retried events that waited were deleted.
 -- Raises: PQ001; PQ002 not a subscriber; PQ009 none or both of i_tick and i_time; PQ005, PQ016 the
 --   place cannot be reached; PQ012 as check_moved; PQ013 not READ COMMITTED: the snapshot is to be
 --   younger than the locks; PQ017 a stream reads from ticks by this subscription; PQ020 a
---   subconsumer or a lane.
--- Writes: row lock pgq.registration; as register_consumer_at; delete pgq.retry_queue, pgq.parked;
---   update pgq.registration.
+--   subconsumer.
+-- Writes: row lock pgq.registration; as register_consumer_at; delete pgq.retry_queue; update
+--   pgq.registration.
 create or replace function pgq.seek_consumer(
     i_queue_name text, i_consumer_name text, i_tick bigint, i_discard boolean default false,
     i_time timestamptz default null, out tick_id bigint, out tick_time timestamptz,
@@ -36,7 +35,6 @@ declare
     v_place bigint;
     v_last bigint;
     v_above bigint := -9223372036854775808;
-    v_deleted bigint;
 begin
     perform pgq.check_isolation('a seek');
     if (i_tick is null) = (i_time is null) then
@@ -85,17 +83,11 @@ begin
     end if;
     tick_id := t.tick_id;
     tick_time := t.tick_time;
-    dropped := 0;
-    if i_discard then
-        delete from pgq.parked where ev_owner = p.sub_id;
-        get diagnostics v_deleted = row_count;
-        dropped := v_deleted;
-    else
+    if not i_discard then
         v_above := t.tick_event_seq;
     end if;
     delete from pgq.retry_queue where ev_owner = p.sub_id and ev_id > v_above;
-    get diagnostics v_deleted = row_count;
-    dropped := dropped + v_deleted;
+    get diagnostics dropped = row_count;
     -- What an earlier seek dropped above v_above is dropped by this one. Copies that every tick
     -- sees are never read.
     update pgq.registration

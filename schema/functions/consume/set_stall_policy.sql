@@ -1,13 +1,13 @@
 -- Decides what happens when a consumer is so far behind that rotation waits for it. warn, as at the
 -- beginning: the ticker's log, doctor and the metrics name it. detach: maint_stalled detaches it
 -- too: rotation does not wait for it, and all calls for its events raise PQ024. Its registration
--- stays, with its retried, dead, parked and cancelled events: reattach_consumer goes on.
+-- stays, with its retried, dead and cancelled events: reattach_consumer goes on.
 -- Parameters: i_after: the age of the first tick that it has not finished. i_bytes: the size of the
 --   queue's event tables. What comes first counts; both null, for warn only: from the first
 --   rotation that waits.
 -- Returns: 1 changed, 0 it was so.
 -- Raises: PQ002 not a subscriber; PQ009 another policy, detach without a limit, or a limit below 0
---   or above 100 years; PQ020 it is a subconsumer, or a lane.
+--   or above 100 years; PQ020 it is a subconsumer.
 -- Writes: row lock and update pgq.registration.
 create or replace function pgq.set_stall_policy(
     i_queue_name text, i_consumer_name text, i_policy text, i_after interval default null,

@@ -9,7 +9,7 @@ create or replace function pgq.dead(
     i_error text default null, i_traceback text default null)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-    return pgq.bury_events(pgq.find_inflight(i_queue_name, i_consumer_name), i_token, i_ids,
+    return pgq.bury_events(pgq.find_shared(i_queue_name, i_consumer_name), i_token, i_ids,
         i_reason, i_error, i_traceback);
 end $$;
 comment on function pgq.dead is 'Gives up claimed events, with a reason.';

@@ -9,6 +9,6 @@ create or replace function pgq.done(
     i_queue_name text, i_consumer_name text, i_token bigint, i_ids bigint[] default null)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-    return pgq.end_runs((pgq.find_inflight(i_queue_name, i_consumer_name)).sub_id, i_token, i_ids);
+    return pgq.end_runs((pgq.find_shared(i_queue_name, i_consumer_name)).sub_id, i_token, i_ids);
 end $$;
 comment on function pgq.done is 'Ends claimed events: they are done.';

@@ -15,7 +15,7 @@ returns setof record language plpgsql security definer set search_path = pg_cata
 rows 100 as $$
 declare
     c_last constant bigint := pgq.last_number();
-    s constant pgq.registration := pgq.find_inflight(i_queue_name, i_consumer_name);
+    s constant pgq.registration := pgq.find_shared(i_queue_name, i_consumer_name);
 begin
     perform pgq.check_claim(i_limit, i_lease);
     if pgq.end_runs(s.sub_id, i_token, i_ids) < coalesce(cardinality(i_ids), 1)

@@ -7,7 +7,7 @@ create or replace function pgq.extend(
     i_queue_name text, i_consumer_name text, i_token bigint, i_lease interval)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_sub constant int := (pgq.find_inflight(i_queue_name, i_consumer_name)).sub_id;
+    v_sub constant int := (pgq.find_shared(i_queue_name, i_consumer_name)).sub_id;
     v_count int;
 begin
     perform pgq.check_claim(1, i_lease);

@@ -1,7 +1,7 @@
 -- Makes the session the holder of claims: one lease counts for all of them, and they end at once
--- when the session does. So a process keeps one session for it, and renews the lease with it.
--- Parameters: i_name: who it is, as host:pid. i_lease: a second to a day. i_session: the session
---   stays: not behind a pooler that gives it to others.
+-- when the session does. So a process keeps one session for this, and renews the lease in it.
+-- Parameters: i_name: the process, as host:pid. i_lease: a second to a day. i_session: false behind
+--   a pooler, which shares the session: then the claims end with the lease only.
 -- Returns: the holder's number, for receive.
 -- Raises: PQ002; PQ009 a bad lease; PQ013; PQ020 not shared; PQ024 detached.
 -- Writes: insert pgq.holder; with i_session, a session advisory lock.
@@ -14,7 +14,7 @@ declare
 begin
     perform pgq.check_claim(1, i_lease);
     insert into pgq.holder (holder_sub, holder_name, holder_until, holder_pid, holder_server)
-    values ((pgq.find_inflight(i_queue_name, i_consumer_name)).sub_id, i_name,
+    values ((pgq.find_shared(i_queue_name, i_consumer_name)).sub_id, i_name,
         clock_timestamp() + i_lease, pg_backend_pid(),
         case when i_session then pg_postmaster_start_time() end)
     returning holder_id into v_holder;

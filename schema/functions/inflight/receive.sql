@@ -5,8 +5,8 @@
 --   then its lease counts. i_alone: the transaction has no other call; then its commit does not
 --   wait for the disk. A crash of the server may lose the claim, never an event.
 -- Returns: the events, those of a key in their order, how often each was claimed, and the token of
---   the claim; no rows: nothing is there. suspect: it may have killed a process; one that has other
---   events in hand ends these first.
+--   the claim; no rows: there are none to claim. suspect: one of the events may have killed a
+--   process; a receiver ends the other events that it has before it handles these.
 -- Raises: PQ002 not a subscriber; PQ009 a bad limit or lease; PQ012 the queue needs a repair; PQ013
 --   not READ COMMITTED; PQ020 not shared; PQ024 detached; PQ025 the holder's lease has ended; 42501
 --   as range_sql.
@@ -30,7 +30,7 @@ begin
     end if;
     return query
     select * from pgq.claim_events(
-        pgq.find_inflight(i_queue_name, i_consumer_name), i_limit, i_lease, i_holder, i_alone,
+        pgq.find_shared(i_queue_name, i_consumer_name), i_limit, i_lease, i_holder, i_alone,
         c_last);
 end $$;
 comment on function pgq.receive is 'Claims events of a shared consumer.';

@@ -8,7 +8,7 @@ create or replace function pgq.release(
     i_queue_name text, i_consumer_name text, i_token bigint, i_ids bigint[] default null)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-    return pgq.return_runs(pgq.find_inflight(i_queue_name, i_consumer_name), i_token, i_ids, '0',
+    return pgq.return_runs(pgq.find_shared(i_queue_name, i_consumer_name), i_token, i_ids, '0',
         true, false);
 end $$;
 comment on function pgq.release is 'Returns claimed events that nobody has begun.';

@@ -13,7 +13,7 @@ begin
         raise exception 'a delay of %', coalesce(i_delay::text, 'null') using errcode = 'PQ009',
             hint = 'name an interval from 0 to 100 years';
     end if;
-    return pgq.return_runs(pgq.find_inflight(i_queue_name, i_consumer_name), i_token, i_ids,
+    return pgq.return_runs(pgq.find_shared(i_queue_name, i_consumer_name), i_token, i_ids,
         i_delay, coalesce(i_keep_key, true), true);
 end $$;
 comment on function pgq.retry is 'Returns claimed events, to be claimed again later.';

@@ -4,8 +4,9 @@
 -- 1,000: see range_txids.
 --
 -- If the last finished tick lies in the future, the clock was ahead then: lag is the age of the
--- first later tick that does not, so old it is at least; else 0. A shared consumer is where its
--- slowest worker is, and was seen when one of them was. A subconsumer without a range has no tick.
+-- first later tick that does not, so old it is at least; else 0. A consumer with subconsumers is
+-- where the slowest one is, and was seen when one of them was. A subconsumer without a range has no
+-- tick.
 -- Parameters: null: all.
 -- Raises, writes: as check_snapshot.
 create or replace function pgq.get_consumer_info(

@@ -11,7 +11,7 @@
 create or replace function pgq.get_history(
     i_queue_name text, i_since timestamptz default null, i_consumer_name text default null,
     out hist_time timestamptz, out ev_per_sec float8, out lag interval, out pending_events bigint,
-    out retry_events bigint, out dead_events bigint, out parked_events bigint)
+    out retry_events bigint, out dead_events bigint)
 returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_queue int := (pgq.find_queue(i_queue_name)).queue_id;
@@ -31,9 +31,9 @@ begin
          cross join lateral array_position(m.hist_queues, v_queue) p (place)
          cross join lateral (
                 select max(u.lag) as lag, max(u.pending) as pending, sum(u.retries) as retries,
-                       sum(u.dead) as dead, sum(u.parked) as parked
+                       sum(u.dead) as dead
                   from unnest(m.hist_subs, m.hist_lags, m.hist_pending, m.hist_retries,
-                        m.hist_dead, m.hist_parked) u (sub, lag, pending, retries, dead, parked)
+                        m.hist_dead) u (sub, lag, pending, retries, dead)
                  where u.sub = any (v_subs)) c
          where p.place is not null and m.hist_time >= coalesce((  -- the row before, for rates
                 select max(b.hist_time) from pgq.history b where b.hist_time < v_since), v_since)
@@ -43,7 +43,7 @@ begin
           from points s window earlier as (order by s.at)
     )
     select r.at, r.events / nullif(r.seconds, 0), r.lag * interval '1 second', r.pending,
-           r.retries, r.dead, r.parked
+           r.retries, r.dead
       from rates r where r.at >= v_since order by r.at;
 end $$;
 comment on function pgq.get_history is 'The last day of a queue or consumer, a row a minute.';

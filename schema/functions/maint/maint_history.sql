@@ -59,9 +59,8 @@ begin
                 when i.pending_events is not null then 0 end), '{}'),
            coalesce(array_agg(i.pending_events), '{}'),
            coalesce(array_agg(c.retry_events::int), '{}'),
-           coalesce(array_agg(c.dead_events::int), '{}'),
-           coalesce(array_agg(c.parked_events::int), '{}')
-      into h.hist_subs, h.hist_lags, h.hist_pending, h.hist_retries, h.hist_dead, h.hist_parked
+           coalesce(array_agg(c.dead_events::int), '{}')
+      into h.hist_subs, h.hist_lags, h.hist_pending, h.hist_retries, h.hist_dead
       from pgq.get_consumer_counts() c
       join pgq.get_consumer_info() i using (queue_name, consumer_name)
       join pgq.queue q using (queue_name)

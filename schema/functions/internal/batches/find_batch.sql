@@ -6,15 +6,14 @@
 -- ones too.
 -- Returns: one row; no row when the batch is not open (never was, finished, taken away), or its
 --   consumer is detached. queue_version: another text after each change of the queue's row. filter:
---   the sub_filter of the owner, or of the lane.
+--   the sub_filter of the owner.
 -- Raises, writes: as check_snapshot.
 create or replace function pgq.find_batch(
     x_batch_id bigint, out owner int, out pos_no bigint, out queue_id int, out queue_name text,
     out consumer_name text, out start_tick bigint, out end_tick bigint,
     out start_snapshot txid_snapshot, out end_snapshot txid_snapshot, out start_time timestamptz,
     out end_time timestamptz, out start_seq bigint, out end_seq bigint, out pos_from bigint,
-    out pos_done bigint[], out queue_version text, out pos_to bigint,
-    out pos_ids bigint[], out filter jsonb)
+    out queue_version text, out filter jsonb)
 returns setof record language plpgsql as $$
 #variable_conflict use_column
 begin
@@ -25,8 +24,8 @@ begin
     select coalesce(r.sub_parent, r.sub_id), p.pos_no, q.queue_id, q.queue_name, c.co_name,
            s.tick_id, e.tick_id, s.tick_snapshot, e.tick_snapshot,
            s.tick_time, e.tick_time, s.tick_event_seq, e.tick_event_seq,
-           p.pos_from, p.pos_done, q.xmin::text, p.pos_to, p.pos_ids,
-           case when r.sub_parent is null or r.sub_mode = 'lane' then r.sub_filter
+           p.pos_from, q.xmin::text,
+           case when r.sub_parent is null then r.sub_filter
                else (select sub_filter from pgq.registration where sub_id = r.sub_parent) end
       from (select * from pgq.position
              where pos_batch = x_batch_id order by pos_no desc limit 1) p

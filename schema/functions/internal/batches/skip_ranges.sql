@@ -3,13 +3,11 @@
 -- Retried events of the subscription count too. The caller holds the subscription meanwhile, so one
 -- call skips at most a hundred ranges, or half a million events. Then it returns the last range
 -- that it read, though that may be empty.
--- Parameters: p: the position, locked by the caller, or seen without its lock. Then its ticks may
---   be gone, no range is found, and the caller reads again before it moves the position.
---   i_next_tick: the end of the range after it. The others: the limits of next_batch_custom, which
---   hold for the events of the queue.
+-- Parameters: p: the position, locked by the caller. i_next_tick: the end of the range after it.
+--   The others: the limits of next_batch_custom, which hold for the events of the queue.
 -- Returns: the two ticks of the range. next_tick is null if no range is left: then the caller moves
 --   the position to last_tick, or rotation would stand still.
--- Raises: PQ012, 40001 as check_queue; PQ015 as find_next_tick; 42501 as range_sql.
+-- Raises: PQ012, 40001 as check_queue; 42501 as range_sql.
 -- Writes: as check_queue.
 create or replace function pgq.skip_ranges(
     p pgq.current_position, i_next_tick bigint, i_min_lag interval, i_min_count int,
@@ -21,6 +19,7 @@ declare
     q record;
     s pgq.tick;
     e pgq.tick;
+    n record;
     v_first bigint;
     v_found boolean;
 begin
@@ -36,18 +35,19 @@ begin
     for i in 1..c_ranges loop
         select * into e from pgq.tick
          where tick_queue = p.sub_queue and tick_id = next_tick limit 1;
-        if s.tick_id is null or e.tick_id is null then
-            next_tick := null;
-            return;
-        end if;
         execute format('select exists (%s)', pgq.range_sql(p.sub_queue, s.tick_snapshot,
-            e.tick_snapshot, coalesce(p.sub_parent, p.sub_id), null, p.sub_filter)) into v_found;
+            e.tick_snapshot, p.sub_id, null, p.sub_filter)) into v_found;
         exit when v_found or i = c_ranges
             or e.tick_event_seq - v_first > c_events;
         s := e;
         last_tick := next_tick;
-        p.pos_last_tick := next_tick;
-        next_tick := pgq.find_next_tick(p, i_min_lag, i_min_count, i_min_interval);
+        n := pgq.find_tick_helper(
+            p.sub_queue, e.tick_id, e.tick_time, e.tick_event_seq, i_min_count, i_min_interval);
+        next_tick := n.next_tick_id;
+        if clock_timestamp() - n.next_tick_time < i_min_lag
+                and clock_timestamp() - n.next_tick_time >= -i_min_lag then
+            next_tick := null;
+        end if;
         exit when next_tick is null;
     end loop;
 end $$;

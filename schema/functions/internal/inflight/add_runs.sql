@@ -30,6 +30,10 @@ begin
         get diagnostics runs = row_count;
         claimable := cardinality(i_ids);
         return;
+    elsif s.sub_per_key > 1 then
+        select a.runs, a.claimable into runs, claimable
+          from pgq.add_slotted(s, i_ord, i_ids, i_places, i_tables, i_keys) a;
+        return;
     end if;
     with run as materialized (
         select key, no, t, i_ord + min(n) as ord, array_agg(id order by n) as ids,

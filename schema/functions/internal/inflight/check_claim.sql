@@ -1,4 +1,4 @@
--- Refuses a claim that cannot be meant.
+-- Refuses a limit or a lease out of range, and a transaction that is not READ COMMITTED.
 -- Raises: PQ009 a limit that is not 1 to 10,000, a lease that is not a second to a day; PQ013 not
 --   READ COMMITTED.
 create or replace function pgq.check_claim(i_limit int, i_lease interval)

@@ -1,14 +1,15 @@
 -- Claims events of a shared consumer: see receive, done_receive.
 --
 -- It looks for claimable runs twice: before and after a refill. A refill is made when nothing is
--- left, and ahead when half of a large one is gone.
+-- left, and ahead when half of a large one is gone. Where a limit is reached, only a sweep may
+-- help: it returns what nobody holds any more.
 -- Parameters: i_alone: the transaction ends with this call. Then it waits while another session
 --   refills, and may refill ahead; else it would hold the lock of a refill until its end. i_last:
 --   as last_number returned it.
 -- Returns: events with their attempts, this one included, and the token of the claim; suspect: see
 --   sweep_runs.
 -- Raises: PQ012 as read_events; PQ025 the holder is gone; as refill.
--- Writes: as claim_run, claim_runs, refill, sweep_runs.
+-- Writes: as claim_limit, count_claim, claim_run, claim_runs, refill, sweep_runs.
 create or replace function pgq.claim_events(
     s pgq.registration, i_limit int, i_lease interval, i_holder int, i_alone boolean,
     i_last bigint,
@@ -24,6 +25,8 @@ declare
     v_token bigint;
     v_count int := 0;
     v_more boolean;
+    v_limited constant boolean := s.sub_limit is not null or s.sub_rate is not null;
+    v_limit int := i_limit;
 begin
     if i_holder is not null and not exists (
             select from pgq.holder where holder_id = i_holder and holder_sub = s.sub_id) then
@@ -32,10 +35,16 @@ begin
     end if;
     for v_round in 1 .. 2 loop
         select * into f from pgq.front where front_sub = s.sub_id order by front_no desc limit 1;
-        if i_limit <= 32 and f.front_run * 2 > i_limit then
-            r := pgq.claim_run(s.sub_id, f, i_limit, i_lease, i_holder);
+        if v_limited then
+            v_limit := pgq.claim_limit(s, i_limit);
+        end if;
+        if v_limit between 1 and 32 and f.front_run * 2 > v_limit then
+            r := pgq.claim_run(s.sub_id, f, v_limit, i_lease, i_holder);
         end if;
         if r.run_sub is not null then
+            if v_limited then
+                perform pgq.count_claim(s, cardinality(r.run_ids));
+            end if;
             return query execute format(
                 'select ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data, ev_extra1, '
                 'ev_extra2, ev_extra3, ev_extra4, $3, $4, $5 from pgq.%I '
@@ -54,18 +63,24 @@ begin
             exit;
         end if;
         v_token := pgq.new_token();
-        m := pgq.claim_runs(s.sub_id, f, v_token, i_limit, i_lease, i_holder);
-        if m.ids is not null then
-            return query
-            select e.ev_id, e.ev_time, e.ev_txid, e.ev_retry, e.ev_type, e.ev_data, e.ev_extra1,
-                   e.ev_extra2, e.ev_extra3, e.ev_extra4, m.attempts[e.n], v_token, m.suspect
-              from pgq.read_events(s.sub_queue, m.ids, m.places, m.tables) e;
-            v_count := 1;
-            exit;
+        if v_limit > 0 then
+            m := pgq.claim_runs(s.sub_id, f, v_token, v_limit, i_lease, i_holder);
+            if m.ids is not null then
+                if v_limited then
+                    perform pgq.count_claim(s, cardinality(m.ids));
+                end if;
+                return query
+                select e.ev_id, e.ev_time, e.ev_txid, e.ev_retry, e.ev_type, e.ev_data,
+                       e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4, m.attempts[e.n],
+                       v_token, m.suspect
+                  from pgq.read_events(s.sub_queue, m.ids, m.places, m.tables) e;
+                v_count := 1;
+                exit;
+            end if;
         end if;
         exit when v_round = 2;
         v_more := pgq.sweep_runs(s, f, i_last);
-        exit when not pgq.refill(s, i_limit, i_alone) and not v_more;
+        exit when (v_limit = 0 or not pgq.refill(s, i_limit, i_alone)) and not v_more;
     end loop;
     if v_count > 0 and i_alone and (
             r.run_no between f.front_half and f.front_end

@@ -13,7 +13,8 @@ declare
 begin
     update pgq.inflight i
        set run_token = pgq.new_token(), run_attempts = run_attempts + 1,
-           run_took = cardinality(run_ids), run_holder = i_holder,
+           run_took = cardinality(run_ids), run_claimed = clock_timestamp(),
+           run_holder = i_holder,
            run_due = case when i_holder is null then clock_timestamp() + i_lease end
      where ctid = coalesce((
             select ctid from pgq.inflight

@@ -48,7 +48,7 @@ begin
     whole as (
         update pgq.inflight i
            set run_token = i_token, run_due = v_due, run_attempts = i.run_attempts + 1,
-               run_took = c.total, run_holder = i_holder
+               run_took = c.total, run_claimed = clock_timestamp(), run_holder = i_holder
           from chosen c where i.ctid = c.place and c.cut = c.size
         returning i.*),
     rest as (
@@ -61,10 +61,10 @@ begin
     split as (
         insert into pgq.inflight (
             run_sub, run_token, run_no, run_due, run_key, run_ord, run_table, run_attempts,
-            run_took, run_part, run_crashes, run_holder, run_ids, run_places)
+            run_took, run_claimed, run_part, run_crashes, run_holder, run_ids, run_places)
         select i_sub, i_token, nextval('pgq.run_no_seq'), v_due, run_key, run_ord, run_table,
-               run_attempts + 1, total, run_part, run_crashes, i_holder, run_ids[:cut],
-               run_places[:cut]
+               run_attempts + 1, total, clock_timestamp(), run_part, run_crashes, i_holder,
+               run_ids[:cut], run_places[:cut]
           from rest
         returning *)
     select array_agg(e.id order by c.run_ord, n), array_agg(e.place order by c.run_ord, n),

@@ -1,5 +1,5 @@
--- Up to where the next refill looks: up to now; in a backlog, up to a tick that has about so many
--- events more. The tick of a snapshot is one that it sees.
+-- The end of the next refill: now; in a backlog, the tick before which there are about i_events new
+-- events. The tick of a snapshot is one that the snapshot sees.
 -- Returns: the snapshot, with an event sequence and a tick of that time; is_tick: it is a tick's,
 --   and there is more behind it.
 create or replace function pgq.next_front(

@@ -1,5 +1,5 @@
--- Makes runs of what is new for a shared consumer, and moves its front. One transaction writes the
--- front, the runs and the pieces. One session at a time refills: see pgq.lock_number.
+-- Makes runs of the events that are new for a shared consumer, and moves its front. One transaction
+-- writes the front, the runs and the pieces. One session at a time refills: see pgq.lock_number.
 --
 -- A refill looks at everything up to now; it needs no tick. Of a large backlog it takes what the
 -- next fitting tick sees, and a range that is larger still is noted in pieces, whose events it
@@ -48,6 +48,9 @@ begin
     select * into q from pgq.queue where queue_id = s.sub_queue;
     v_version := (select xmin::text from pgq.queue where queue_id = s.sub_queue);
     select * into f from pgq.front where front_sub = s.sub_id order by front_no desc limit 1;
+    if not found then
+        return false;  -- it is plain now: see leave_flight
+    end if;
     if current_setting('pgq.checked_' || q.queue_id, true) is distinct from v_version then
         perform pgq.check_queue(q.queue_id, q.queue_name, v_version);
     end if;
@@ -116,10 +119,17 @@ begin
         f.front_run := greatest(1, v_events / v_runs);
     end if;
     -- Its tables are locked since they were read. So if it was detached, and events truncated, that
-    -- was before, and this statement sees it.
+    -- was before, and this statement sees it. So it does a change of the key: that held the lock.
     perform pgq.raise_detached(q.queue_name, co_name, sub_detached)
        from pgq.registration join pgq.consumer on co_id = sub_consumer
       where sub_id = s.sub_id and sub_detached is not null;
+    if not exists (
+            select from pgq.registration
+             where sub_id = s.sub_id and sub_key is not distinct from s.sub_key
+               and sub_per_key = s.sub_per_key) then
+        raise exception 'the consumer has another key now' using errcode = '40001',
+            hint = 'roll back and call again';
+    end if;
     f.front_no := f.front_no + 1;
     f.front_low := least(f.front_low, v_first);
     f.front_half := case when v_more then v_first + v_runs / 2 else c_end end;

@@ -56,5 +56,5 @@ begin
            tick_snapshot, tick_event_seq, tick_id
       from pgq.current_position
       join pgq.tick on tick_queue = sub_queue and tick_id = pos_last_tick
-     where sub_queue = i_queue_id and sub_mode = 'inflight';
+     where sub_queue = i_queue_id and sub_mode = 'shared';
 end $$;

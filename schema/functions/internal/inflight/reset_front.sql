@@ -1,5 +1,5 @@
--- Lets a shared consumer begin at a tick: it looks from there on, and what was in flight is given
--- up. Claims are lost: their handlers roll back. A handler that has said done is waited for.
+-- Lets a shared consumer begin at a tick: its front is there, and nothing is in flight any more.
+-- Claims are lost: their handlers roll back. A transaction that has called done is waited for.
 -- Writes: advisory lock; delete pgq.inflight, pgq.piece, pgq.last_run; insert pgq.front.
 create or replace function pgq.reset_front(i_queue_id int, i_sub int, i_tick bigint)
 returns void language plpgsql as $$

@@ -12,14 +12,14 @@ begin
         returning *)
     insert into pgq.inflight (
         run_sub, run_token, run_no, run_due, run_key, run_ord, run_table, run_attempts, run_took,
-        run_part, run_crashes, run_holder, run_ids, run_places)
+        run_claimed, run_part, run_crashes, run_holder, run_slot, run_ids, run_places)
     select run_sub, run_token, nextval('pgq.run_no_seq'), run_due, run_key, run_ord + min(n) - 1,
-           run_table, run_attempts, run_took, run_part, run_crashes, run_holder,
-           array_agg(id order by n),
-           array_agg(place order by n)
+           run_table, run_attempts, run_took, run_claimed, run_part, run_crashes, run_holder,
+           run_slot, array_agg(id order by n), array_agg(place order by n)
       from (select *, n - row_number() over (
                           partition by run_no, id = any (i_ids) order by n) as part
               from whole cross join unnest(run_ids, run_places) with ordinality e (id, place, n)) e
      group by run_sub, run_token, run_no, run_due, run_key, run_ord, run_table, run_attempts,
-           run_took, run_part, run_crashes, run_holder, id = any (i_ids), part;
+           run_took, run_claimed, run_part, run_crashes, run_holder, run_slot, id = any (i_ids),
+           part;
 end $$;

@@ -1,19 +1,21 @@
--- Lets the first run of a key go on that nobody promoted: of two transactions, one ended the run
--- before it, and the other changed it. And forgets the last run of keys that have none. The caller
--- holds the lock of the refill, so no refill adds a run meanwhile.
+-- Promotes the first run of a key that nobody promoted: one transaction ended the run before it
+-- while another changed it, or a slot was lost: see add_slotted. Also deletes the rows of last_run
+-- whose key has no run. The caller holds the refill's lock, so no refill adds a run meanwhile.
 -- Returns: whether there was one to promote.
--- Writes: update pgq.inflight; delete pgq.last_run.
+-- Writes: as promote, fill_slots; delete pgq.last_run.
 create or replace function pgq.sweep_keys(s pgq.registration)
 returns boolean language plpgsql as $$
 declare
     v_promoted int;
+    v_keys bigint[];
 begin
     if s.sub_key is null then
         return false;
     end if;
-    select pgq.promote(s.sub_id, array_agg(run_key), null) into v_promoted
-      from (select distinct run_key from pgq.inflight
-             where run_sub = s.sub_id and run_token = -2) i;
+    select array_agg(distinct run_key) into v_keys
+      from pgq.inflight where run_sub = s.sub_id and run_token = -2;
+    v_promoted := case when s.sub_per_key > 1 then pgq.fill_slots(s, v_keys)
+                       else pgq.promote(s.sub_id, v_keys, null) end;
     delete from pgq.last_run
      where ctid = any (array(
             select ctid from pgq.last_run l

@@ -10,14 +10,14 @@
 -- dead when three claims that had it alone never ended. All that a process had in hand is one
 -- claim.
 --
--- Of a key, only the first run is claimable. What has no lease because its process has no row any
--- more is returned too, every five seconds.
+-- Of a key, only the first run is claimable, or those that get a slot. What has no lease because
+-- its process has no row any more is returned too, every five seconds.
 --
 -- It also moves the consumer's position to the tick that the front sees.
 -- Parameters: i_last: as last_number returned it, before the transaction had an id.
 -- Returns: whether there is more to claim.
 -- Writes: advisory locks; update pgq.inflight; insert pgq.front, pgq.position, pgq.dead_event;
---   delete pgq.holder, pgq.last_run; as end_runs.
+--   delete pgq.holder, pgq.last_run; as end_runs, fill_slots.
 create or replace function pgq.sweep_runs(s pgq.registration, f pgq.front, i_last bigint)
 returns boolean language plpgsql as $$
 declare
@@ -29,6 +29,7 @@ declare
     r pgq.inflight;
     v_took int;
     v_promoted boolean := false;
+    v_keys bigint[];  -- what waits for a slot
 begin
     if not exists (
             select from pgq.inflight
@@ -40,6 +41,9 @@ begin
         return false;
     end if;
     select * into f from pgq.front where front_sub = s.sub_id order by front_no desc limit 1;
+    if not found then
+        return false;  -- it is plain now: see leave_flight
+    end if;
     select array_agg(holder_id), array_agg(events) into v_ended, v_in_hand
       from pgq.holder
      cross join lateral (
@@ -68,10 +72,14 @@ begin
                 s, r.run_token, r.run_ids, 'three claims of it alone ended without done');
         else
             update pgq.inflight
-               set run_token = case when exists (
-                        select from pgq.inflight e
-                         where e.run_sub = s.sub_id and e.run_key = r.run_key
-                           and e.run_ord < r.run_ord) then -2 else -4 end,
+               set run_token = case
+                       when r.run_slot is not null then -4
+                       when s.sub_per_key > 1 and r.run_key is not null and r.run_token = -1 then -2
+                       when exists (
+                            select from pgq.inflight e
+                             where e.run_sub = s.sub_id and e.run_key = r.run_key
+                               and e.run_ord < r.run_ord) then -2
+                       else -4 end,
                    run_no = nextval('pgq.run_no_seq'), run_due = null,
                    run_holder = null, run_took = null,
                    run_part = case when v_took is not null then greatest(1, v_took / 10) end,
@@ -79,7 +87,11 @@ begin
              where run_sub = s.sub_id and run_token = r.run_token and run_no = r.run_no;
         end if;
         v_count := v_count + 1;
+        v_keys := case when s.sub_per_key > 1 then v_keys || r.run_key end;
     end loop;
+    if v_keys is not null then
+        perform pgq.fill_slots(s, v_keys);
+    end if;
     delete from pgq.holder
      where holder_id = any (v_ended) and not exists (
             select from pgq.inflight

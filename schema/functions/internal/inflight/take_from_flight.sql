@@ -1,10 +1,12 @@
--- Takes events out of flight that nobody has claimed, for hide_events. A run that another session
--- has locked is being claimed just now, or promoted: it stays, and nobody is waited for. Until the
--- caller's transaction ends, the consumer gets nothing new.
+-- Takes events out of flight, for hide_events and the calls by id. A run that another session has
+-- locked is being claimed just now, or promoted, or ended: it stays, and nobody is waited for.
+-- Until the caller's transaction ends, the consumer gets nothing new.
+-- Parameters: i_claimed: those too that are claimed; their claims lose them.
 -- Returns: taken: their ids; held: those that stay in flight.
--- Writes: advisory lock; delete, update pgq.inflight; update pgq.last_run; as promote.
+-- Writes: advisory lock; delete, update pgq.inflight; update pgq.last_run; as promote,
+--   fill_slots.
 create or replace function pgq.take_from_flight(
-    i_sub int, i_ids bigint[], out taken bigint[], out held bigint[])
+    i_sub int, i_ids bigint[], i_claimed boolean, out taken bigint[], out held bigint[])
 language plpgsql as $$
 declare
     r record;
@@ -14,7 +16,8 @@ begin
     perform pg_advisory_xact_lock(pgq.lock_number('refill'), i_sub);
     for r in
         select * from pgq.inflight
-         where run_sub = i_sub and run_token <= 0 and run_ids && i_ids for update skip locked
+         where run_sub = i_sub and (run_token <= 0 or i_claimed) and run_ids && i_ids
+           for update skip locked
     loop
         taken := taken || array(select id from unnest(r.run_ids) id where id = any (i_ids));
         if r.run_ids <@ i_ids then
@@ -41,7 +44,9 @@ begin
              where run_sub = i_sub and run_token = r.run_token and run_no = r.run_no;
         end if;
     end loop;
-    perform pgq.promote(i_sub, v_keys, null);
+    perform case when s.sub_per_key > 1 then pgq.fill_slots(s, v_keys)
+                 else pgq.promote(i_sub, v_keys, null) end
+       from pgq.registration s where sub_id = i_sub;
     held := array(
         select id from pgq.inflight cross join unnest(run_ids) id
          where run_sub = i_sub and run_ids && i_ids and id = any (i_ids));

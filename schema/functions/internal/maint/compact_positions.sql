@@ -14,8 +14,7 @@ begin
     perform pgq.lock_for_compaction('pgq.position');
     v_newest := array(
         select (sub_id, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active, pos_pins,
-                pos_from, pos_done, pos_holder, pos_part, pos_tries,
-                pos_until, pos_to, pos_cuts, pos_died, pos_ids, pos_moved)::pgq.position
+                pos_from, pos_moved, pos_attempts)::pgq.position
           from pgq.current_position);
     truncate pgq.position;
     insert into pgq.position select * from unnest(v_newest);

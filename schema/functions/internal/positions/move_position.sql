@@ -6,35 +6,29 @@
 -- Parameters: x_pins: the ticks to keep beside the position's own; the pins before are dropped.
 --   The others: the columns of the same names, see pgq.position. A parameter that is left out is
 --   null in the new row: pass what the move keeps. x_moved: null: now, as the move is progress.
--- Raises: 40001, another session moved this position, or extended the lease of its batch; roll back
---   and call again.
+-- Raises: 40001, another session moved this position; roll back and call again.
 -- Writes: insert pgq.position; outside READ COMMITTED a row lock there, too.
 create or replace function pgq.move_position(
     x_sub_id int, x_pos_no bigint, x_last_tick bigint, x_next_tick bigint, x_batch bigint,
-    x_pins bigint[] default null, x_from bigint default null, x_done bigint[] default null,
-    x_holder text default null, x_part int default null, x_tries int default null,
-    x_until timestamptz default null, x_to bigint default null, x_cuts bigint[] default null,
-    x_died text[] default null, x_ids bigint[] default null, x_moved timestamptz default null)
+    x_pins bigint[] default null, x_from bigint default null, x_moved timestamptz default null,
+    x_attempts int default null)
 returns void language plpgsql as $$
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         if x_batch is null then
             perform from pgq.position where pos_sub = x_sub_id and pos_no = x_pos_no for key share;
         else
-            -- The new row copies columns that touch_batch and uncount_end update in place. KEY
-            -- SHARE passes over such an update; this lock fails if there was one since the
-            -- snapshot.
+            -- The new row copies columns that open_batch updates in place. KEY SHARE passes over
+            -- such an update; this lock fails if there was one since the snapshot.
             perform from pgq.position where pos_sub = x_sub_id and pos_no = x_pos_no
                 for no key update;
         end if;
     end if;
     insert into pgq.position (
         pos_sub, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active, pos_pins,
-        pos_from, pos_done, pos_holder, pos_part, pos_tries, pos_until,
-        pos_to, pos_cuts, pos_died, pos_ids, pos_moved)
+        pos_from, pos_moved, pos_attempts)
     values (x_sub_id, x_pos_no + 1, x_last_tick, x_next_tick, x_batch, clock_timestamp(), x_pins,
-        x_from, x_done, x_holder, x_part, x_tries, x_until, x_to, x_cuts, x_died, x_ids,
-        coalesce(x_moved, clock_timestamp()))
+        x_from, coalesce(x_moved, clock_timestamp()), x_attempts)
     on conflict (pos_sub, pos_no) do nothing;
     if not found then
         raise exception 'another session moved the position of this consumer'

@@ -1,13 +1,10 @@
 -- Raises the error for a subscription that another session uses: it has an open batch, or is not at
 -- the tick that the caller gave.
--- Raises: PQ017; the detail has the subscription's tick. PQ020 for a subconsumer without a range.
+-- Raises: PQ017; the detail has the subscription's tick.
 create or replace function pgq.raise_subscription_moved(
     i_queue_name text, i_consumer_name text, p pgq.position, i_from_tick bigint)
 returns void language plpgsql as $$
 begin
-    if p.pos_last_tick is null then
-        perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, 'subconsumer');
-    end if;
     raise exception using errcode = 'PQ017',
         message = case when p.pos_batch is not null
             then format('a batch of the subscription %s/%s is open', i_queue_name, i_consumer_name)

@@ -13,10 +13,10 @@ returns int language sql immutable as $$
         when 'moving' then 4  -- moves delayed events
         when 'consumer' then 7366514  -- sub_id
         when 'queue' then 7366515  -- queue_id: see ticker_activity
-        when 'run' then 7366516  -- hashtext(token)
         when 'sequence' then 7366517  -- hashtext(name): see seq_setval
         when 'skips' then 7366518  -- queue_id: see hide_events
         when 'refill' then 7366519  -- sub_id
         when 'holder' then 7366520  -- holder_id
+        when 'claim' then 7366521  -- sub_id: see claim_limit
     end
 $$;

@@ -16,7 +16,7 @@
 -- hidden events are lost. That session may not set row_security = off, so there is no text.
 --
 -- A filter leaves out events of the queue, and no retried events of the subscription: it took them
--- before. The condition of a lane holds for both.
+-- before.
 --
 -- Events that were cancelled before a subscription had them are left out of its batches, and of
 -- nothing else: see pgq.skipped_event. A range without any costs one index probe; otherwise it is
@@ -28,7 +28,7 @@
 --   i_where: one more condition, that names their places, as SQL text that begins with and.
 -- Returns: SQL text, in no order. It means the same whatever the search_path of the session is.
 -- Raises: PQ009 a stage was not released in this range; 42501 the event table has row-level
---   security; PQ012 as raise_other_hash.
+--   security.
 create or replace function pgq.range_sql(
     i_queue_id int, i_start txid_snapshot, i_end txid_snapshot, i_sub_id int, i_stages bigint[],
     i_filter jsonb, i_more text default '', i_table int default null, i_where text default '')
@@ -57,10 +57,9 @@ declare
     v_rows text := format('pgq.%I', pgq.event_table(i_queue_id, i_table))
         || ' where (ev_owner is null'
         || case when i_filter is null then ''
-               else coalesce(' and ' || pgq.filter_sql(i_filter - 'lane'), '') end
+               else ' and ' || pgq.filter_sql(i_filter) end
         || coalesce(format(' or ev_owner operator(pg_catalog.=) %L', i_sub_id), '')
-        || coalesce(v_dropped, '') || ')'
-        || coalesce(' and ' || pgq.lane_sql(i_filter -> 'lane'), '') || i_where;
+        || coalesce(v_dropped, '') || ')' || i_where;
     v_own text;
     v_hides boolean;
     v_staged boolean;
@@ -73,9 +72,7 @@ begin
                and skip_txid < v_end)
       into v_hides, v_staged, v_skips from pg_class
      where relname = pgq.event_table(i_queue_id) and relnamespace = 'pgq'::regnamespace;
-    if (i_filter -> 'lane' ->> 3)::bigint <> pgq.key_hash() then
-        perform pgq.raise_other_hash(i_sub_id);
-    elsif v_hides then
+    if v_hides then
         raise exception 'row-level security may hide events of pgq.%', pgq.event_table(i_queue_id)
             using errcode = '42501', hint = format(
                 'alter table pgq.%I disable row level security', pgq.event_table(i_queue_id));

@@ -1,9 +1,6 @@
 -- Which of some events an open batch still has: those of its range that nobody has finished. The
--- batch has them again when it is delivered again. Parts of a cut range that no worker has yet
--- count as open. A batch of take_parked still has those of its events that are parked, also one
--- that has failed in it: while it is there, the batch leaves out the events of its key behind it
--- (see parked_event_sql).
--- Parameters: p: the position of a consumer, a lane or a worker. i_ids: the events. i_events: as
+-- batch has them again when it is delivered again.
+-- Parameters: p: the position of a consumer or a subconsumer. i_ids: the events. i_events: as
 --   find_events_by_id returns them, since before the batch was opened: their transactions make the
 --   search a probe of the index.
 -- Returns: their ids. Raises: as range_sql.
@@ -12,19 +9,13 @@ create or replace function pgq.find_open_ids(
 returns bigint[] language plpgsql as $$
 declare
     v_owner constant int := coalesce(p.sub_parent, p.sub_id);
-    v_filter constant jsonb := case when p.sub_mode = 'lane' then p.sub_filter
-        else (select sub_filter from pgq.registration where sub_id = v_owner) end;
+    v_filter constant jsonb := (select sub_filter from pgq.registration where sub_id = v_owner);
     v_start txid_snapshot;
     v_end txid_snapshot;
     v_open bigint[];
 begin
     if p.pos_next_tick is null then
         return '{}';
-    elsif p.pos_next_tick = p.pos_last_tick then
-        return array(
-            select id from unnest(p.pos_ids) id
-             where id = any (i_ids)
-               and exists (select from pgq.parked where ev_owner = v_owner and ev_id = id));
     end if;
     select tick_snapshot into v_start from pgq.tick
      where tick_queue = p.sub_queue and tick_id = p.pos_last_tick limit 1;
@@ -37,8 +28,5 @@ begin
             select ev_txid from unnest(i_events) union
             select stage_released_by from unnest(i_events) join pgq.stage
                 on stage_queue = p.sub_queue and stage_txid = ev_txid), i_ids;
-    return array(
-        select id from unnest(v_open) id
-         where (id > p.pos_from) is not false and (id <= p.pos_to) is not false
-           and id <> all (coalesce(p.pos_done, '{}')) and (id = any (p.pos_ids)) is not false);
+    return array(select id from unnest(v_open) id where (id > p.pos_from) is not false);
 end $$;

@@ -82,7 +82,8 @@ begin
      cross join lateral (
             select id, 'cancelled' from unnest(v_delayed) id
             union all
-            select * from pgq.hide_from_consumer(r, v_ids, v_events, v_since)
+            select * from pgq.hide_from_consumer(
+                   r, v_ids, v_events, v_since, i_sub is not null)
              where v_ids <> '{}') h (event_id, state)
      where r.sub_queue = q.queue_id and r.sub_parent is null and (i_sub is null or r.sub_id = i_sub)
      order by h.event_id, c.co_name;

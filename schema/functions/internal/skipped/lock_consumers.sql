@@ -1,10 +1,9 @@
--- Locks the consumers of a queue, or one of them, with their lanes, as next_batch locks them. So
--- what they have does not change until the transaction ends.
+-- Locks the consumers of a queue, or one of them, as next_batch locks them. So what they have does
+-- not change until the transaction ends.
 --
 -- A transactional consumer may hold its lock for long. While this session waits for it, the others
 -- must not stand still. So a lock that is not free soon is waited for first, and then all others
--- are tried. Only locks that were busy before are held while waiting, in the order of sub_id. Lanes
--- are looked for after their consumers are locked: set_lanes may make some meanwhile.
+-- are tried. Only locks that were busy before are held while waiting, in the order of sub_id.
 -- Parameters: i_sub: the consumer; null: all.
 -- Raises: 55P03 by the caller's lock_timeout, or after ten seconds if it is 0.
 -- Writes: row locks pgq.registration.
@@ -32,13 +31,6 @@ begin
                 select sub_id from pgq.registration
                  where sub_queue = i_queue_id and sub_parent is null
                    and (i_sub is null or sub_id = i_sub) order by sub_id
-            loop
-                perform from pgq.registration where sub_id = v_sub for no key update;
-            end loop;
-            for v_sub in
-                select sub_id from pgq.registration
-                 where sub_queue = i_queue_id and sub_mode = 'lane'
-                   and (i_sub is null or sub_parent = i_sub) order by sub_id
             loop
                 perform from pgq.registration where sub_id = v_sub for no key update;
             end loop;

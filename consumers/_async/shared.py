@@ -1,0 +1,465 @@
+"""The loop of a shared consumer: it claims events, starts handlers for them, and ends the events.
+
+One round trip ends the events that handlers have done and claims the next ones, in one transaction.
+The loop claims no more events than handlers can begin soon. Claims outlive a session: handlers go
+on while the consumer reconnects.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import psycopg
+
+from pgqpy.calls import filters, inflight
+from pgqpy.consumers import waiting
+from pgqpy.consumers._async.shared_handlers import (
+    AsyncHandlers,
+    AsyncTransactionalHandlers,
+    ClaimLost,
+    NotHandled,
+    end_calls,
+)
+from pgqpy.consumers.connections import is_a, is_collision, is_transaction_ended
+from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed
+from pgqpy.consumers.holders import CLOSING, Holders
+from pgqpy.consumers.in_hand import InHand, Pace
+from pgqpy.consumers.own_task import raise_if_cancelled
+from pgqpy.consumers.retry import backoff, seconds, wanted_delay
+from pgqpy.consumers.settings import filter_of, handler_name, key_of, queues_of, rate_of
+from pgqpy.consumers.waiting import AsyncWakeup
+from pgqpy.consumers.workers import AsyncWorkers
+from pgqpy.errors import LeaseLost
+from pgqpy.texts import describe, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pgqpy.calls import Call
+    from pgqpy.consumers._async.claimed_list import AsyncClaimedList
+    from pgqpy.consumers._async.session import AsyncSession
+    from pgqpy.consumers.handler_watch import HandlerWatch
+    from pgqpy.consumers.in_hand import Work
+    from pgqpy.consumers.settings import BaseConsumer
+    from pgqpy.consumers.workers import Outcome
+    from pgqpy.records import Event
+
+logger = logging.getLogger("pgqpy.consumers")
+
+COLLISION_BASE, COLLISION_MAX, COLLISIONS = 0.01, 1.0, 10  # seconds, and times
+LATE = 60.0  # seconds after the loss of a session: until then its claim may still be committed
+CLOSE_WAIT = CLOSING + 1  # seconds
+STUCK = 1.0  # seconds without the end of a handler; then the events that wait are returned
+LAST_FIRST = 10  # one claim of so many asks the last queue first
+
+
+class Write(NamedTuple):
+    """A call that returns how many events it ended, and the events that it should end."""
+
+    call: Call[int]
+    token: int = 0
+    ids: Sequence[int] = ()
+
+
+@dataclass
+class Source:
+    """A queue, and what the next round trip writes there."""
+
+    queue: str
+    dry: bool = False  # the last claim got fewer events than it asked for; nothing happened since
+    done: list[tuple[int, int]] = field(default_factory=list)  # tokens and ids
+    calls: list[Write] = field(default_factory=list)
+
+    @property
+    def has_writes(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self.done or self.calls)
+
+
+class AsyncSharedRun:
+    """One run of a shared consumer, over all its sessions."""
+
+    def __init__(
+        self, consumer: BaseConsumer, dsn: str, stop: AsyncWakeup, watch: HandlerWatch | None
+    ) -> None:
+        """Claim nothing yet."""
+        self._consumer = consumer
+        self._stop = stop
+        self._bell = AsyncWakeup()  # a handler has ended, or a holder is new
+        self._sources = [Source(queue) for queue in queues_of(consumer)]
+        self._in_lists = handler_name(consumer) == "process_batch"
+        self._in_hand = InHand(key_of(consumer), in_lists=self._in_lists)
+        self._pace = Pace()
+        self._policy = consumer.retry_policy
+        self._failure: BaseException | None = None  # of a handler, which ends the run
+        self._claims = 0
+        self._ended_at = 0.0  # when the last handler ended
+        self._unknown_until = self._returned_at = 0.0  # see _return_unknown
+        self._handlers = (
+            AsyncTransactionalHandlers(consumer, watch, dsn, stop)
+            if consumer.is_transactional
+            else AsyncHandlers(consumer, watch)
+        )
+        handle, number = self._handle, consumer.concurrency
+        self._workers: AsyncWorkers[AsyncClaimedList | None]
+        self._workers = AsyncWorkers(handle, number, self._bell)
+        queues, lease = queues_of(consumer), seconds(consumer.lease)
+        self._closed = AsyncWakeup()  # what was in hand is returned
+        wake, closed = self._bell.set, self._closed
+        self._holders = Holders(dsn, consumer.name, queues, lease, wake, closed)
+        self._begun = False
+
+    @property
+    def in_progress(self) -> str | None:
+        """What handlers are working on, for the log."""
+        given = list(self._in_hand.given)
+        if not given:
+            return None
+        return str(given[0]) if len(given) == 1 else f"{len(given)} calls of handlers"
+
+    def files(self) -> list[int]:
+        """Return the descriptors that a forked child must not use."""
+        return [*self._holders.files(), *self._handlers.files()]
+
+    async def _handle(self, work: Work) -> AsyncClaimedList | None:
+        """Call the handler, unless another process may have the events by now."""
+        return await self._handlers.handle(work, self._holders.holds)
+
+    async def serve(self, session: AsyncSession, progress: Callable[[], None]) -> None:
+        """Work in this session until `stop`, or until a handler's error is to end the run.
+
+        `progress` is called after each round trip. What is in hand is kept if the session is lost.
+        """
+        while not self._stop.is_set:
+            self._bell.reset()
+            self._holders.check()
+            self._collect()
+            if self._failure is not None:
+                break
+            await self._release_stuck(session)
+            self._start()
+            source, wanted = self._next_claim()
+            writing = [each for each in self._sources if each.has_writes and each is not source]
+            for each in writing:
+                await self._exchange(session, each, 0)
+            if source is not None:
+                await self._exchange(session, source, wanted)
+            if source is None and not writing:
+                await self._wait(session)
+            progress()
+        await self._finish(session)
+        if self._failure is not None:
+            raise HandlerFailed(self._failure) from self._failure
+
+    async def _release_stuck(self, session: AsyncSession) -> None:
+        """Return claimed events that this process will not handle soon, or does not know of."""
+        now = time.monotonic()
+        if self._returned_at + 1 < now < self._unknown_until:
+            await self._return_unknown(session)
+        if len(self._in_hand.given) > self._workers.number and now > self._ended_at + STUCK:
+            self._release_waiting()
+            self._pace.note(STUCK)
+
+    async def close(self) -> None:
+        """End the run, however it ended: return what is in hand."""
+        self._workers.cancel()
+        try:
+            if self._begun:
+                self._holders.close()
+                await self._closed.wait(CLOSE_WAIT)
+        finally:
+            self._closed.close()
+            self._handlers.close()
+            self._bell.close()
+
+    async def begin(self, session: AsyncSession) -> None:
+        """Register the consumer, or return what was claimed when the last session was lost."""
+        consumer = self._consumer
+        for source in self._sources:
+            source.dry = False
+            await session.listen(source.queue)
+        if self._begun:
+            self._unknown_until = time.monotonic() + LATE
+            await self._return_unknown(session)
+            return
+        for source in self._sources:
+            place = (source.queue, consumer.name)
+            call = inflight.register_shared_consumer(
+                *place,
+                consumer.key,
+                per_key=consumer.per_key,
+                limit_in_flight=consumer.limit_in_flight,
+                rate=rate_of(consumer),
+            )
+            await session.runner.run(call)
+            if consumer.filter is not None:
+                wanted = filter_of(consumer)
+                if await session.runner.run(filters.set_consumer_filter(*place, *wanted)):
+                    words = printable(filters.describe_filter(*wanted))
+                    text = "consumer %s of queue %s takes other events than before: %s"
+                    logger.info(text, consumer.name, source.queue, words)
+        self._bell.open()
+        self._closed.open()
+        self._holders.start()
+        self._begun = True
+
+    async def _return_unknown(self, session: AsyncSession) -> None:
+        """Return events of a claim whose answer was lost with a session.
+
+        The server may commit such a claim after the session was lost.
+        """
+        known = self._in_hand.tokens
+        for source in self._sources:
+            known |= {token for token, _ in source.done} | {each.token for each in source.calls}
+        for number in self._holders.numbers():
+            await self._send(session, inflight.release_holder(number, list(known)))
+        self._returned_at = time.monotonic()
+
+    def _collect(self) -> None:
+        """Take the outcomes of the handlers that have ended."""
+        for outcome in self._workers.ended():
+            self._ended_at = time.monotonic()
+            self._pace.note(outcome.seconds)
+            self._settle(outcome)
+
+    def _settle(self, outcome: Outcome[AsyncClaimedList | None]) -> None:
+        work, error = outcome.work, outcome.error
+        source = self._source(work.queue)
+        source.dry = False  # the next of its key may be there
+        if error is None:
+            self._in_hand.end(work)
+            self._note_done(source, work, outcome.result)
+            return
+        if not is_a(error, HANDLER_ERRORS):
+            self._holders.kept.append(work.token)  # it counts as a crash
+            raise error
+        raise_if_cancelled(error)
+        if is_a(error, (ClaimLost, NotHandled)):
+            also = self._in_hand.end(work, drops_key=True)
+            gone = [(each.token, event) for each in (work, *also) for event in each.ids]
+            if is_a(error, ClaimLost):
+                self._lost(source, gone)
+            else:
+                self._release(source, gone)
+            return
+        if self._ends_run(error):
+            self._failure = self._failure or error
+            self._in_hand.end(work, drops_key=True)
+            self._write(source, inflight.release(source.queue, self._name, work.token, work.ids))
+            return
+        delays = {event.id: self._delay(event, error) for event in work.events}
+        comes_again = any(delay is not None for delay in delays.values())
+        self._in_hand.end(work, drops_key=self._keeps_key and comes_again)
+        self._note_failed(source, work, error, delays)
+
+    @property
+    def _name(self) -> str:
+        return self._consumer.name
+
+    @property
+    def _keeps_key(self) -> bool:
+        return self._consumer.on_error == "park"
+
+    def _ends_run(self, error: BaseException) -> bool:
+        given_up = not self._in_lists and self._policy.gives_up(error)
+        if is_transaction_ended(error):  # the handler would commit its effect again and again
+            return True
+        return self._consumer.on_error == "stop" and wanted_delay(error) is None and not given_up
+
+    def _note_done(self, source: Source, work: Work, batch: AsyncClaimedList | None) -> None:
+        counts, whole = self._consumer.counts(), batch is None
+        counts.batches += 1
+        counts.events += len(work.events)
+        if batch is not None:
+            counts.retries += len(batch.retries)
+            counts.dead += len(batch.deaths)
+            whole = not (batch.retries or batch.deaths)
+            if batch.trace is not None:
+                batch.trace.finished(batch.size)
+        if self._consumer.is_transactional:
+            return
+        if whole:
+            source.done += [(work.token, event) for event in work.ids]
+        else:
+            for call in end_calls(work, self._name, batch, keep_key=self._keeps_key):
+                self._write(source, call)
+
+    def _note_failed(
+        self, source: Source, work: Work, error: BaseException, delays: dict[int, float | None]
+    ) -> None:
+        """Retry the events of a failed handler, or make them dead."""
+        counts, place = self._consumer.counts(), (source.queue, self._name, work.token)
+        counts.batches += 1
+        counts.events += len(work.events)
+        dead = [event for event, delay in delays.items() if delay is None]
+        again = [delay for delay in delays.values() if delay is not None]
+        if dead:
+            counts.dead += len(dead)
+            self._write(source, inflight.dead(*place, dead, error), work.token, dead)
+        if again:
+            counts.retries += len(again)
+            ids = [event for event, delay in delays.items() if delay is not None]
+            call = inflight.retry(*place, ids, max(again), keep_key=self._keeps_key)
+            self._write(source, call, work.token, ids)
+        self._log_failed(work, error, max(again) if again else None)
+
+    def _delay(self, event: Event, error: BaseException) -> float | None:
+        if self._consumer.on_error == "dead" and wanted_delay(error) is None:
+            return None
+        return self._policy.delay(event, error)
+
+    def _log_failed(self, work: Work, error: BaseException, delay: float | None) -> None:
+        wanted = wanted_delay(error) is not None
+        retries = work.events[0].retry or 0
+        follows = "is dead" if delay is None else f"is handled again in {delay:.1f} s"
+        level = logging.DEBUG if wanted else logging.WARNING if delay is not None else logging.ERROR
+        traceback = logger.isEnabledFor(logging.DEBUG) or not retries
+        text = "%s of queue %s, consumer %s, retry %d, failed and %s%s"
+        reason = "" if traceback else f": {describe(error)}"
+        names = (work, work.queue, self._name, retries)
+        logger.log(level, text, *names, follows, reason, exc_info=error if traceback else None)
+
+    def _write(
+        self, source: Source, call: Call[int], token: int = 0, ids: Sequence[int] = ()
+    ) -> None:
+        """Add a call to the next round trip; if it ends fewer events than `ids`, that is logged."""
+        source.calls.append(Write(call, token, ids))
+
+    def _start(self) -> None:
+        """Give workers what may begin."""
+        written = not any(source.has_writes for source in self._sources)
+        while (work := self._in_hand.give(all_is_written=written)) is not None:
+            self._workers.start(work, len(self._in_hand.given) - 1)
+
+    def _next_claim(self) -> tuple[Source | None, int]:
+        """Return the queue to claim from, and how many events; None: claim nothing now."""
+        if self._in_hand.has_suspects:
+            return None, 0
+        number, given = self._workers.number, len(self._in_hand.given)
+        if self._in_lists:
+            wanted = self._consumer.limit if given < number else 0
+        else:
+            ahead = min(self._pace.ahead(number), self._consumer.limit)
+            wanted = min(number + ahead - given, self._consumer.limit)
+            wanted = wanted if given - number <= ahead // 2 else 0
+        if wanted <= 0:
+            return None, 0
+        order = self._sources
+        if self._claims % LAST_FIRST == LAST_FIRST - 1:
+            order = order[::-1]
+        for source in order:
+            if not source.dry and self._holders.number(source.queue) is not None:
+                self._claims += 1
+                return source, wanted
+        return None, 0
+
+    async def _exchange(self, session: AsyncSession, source: Source, wanted: int) -> None:
+        """End, retry or release events of one queue, and claim up to `wanted` more."""
+        holder = self._holders.number(source.queue) if wanted else None
+        place, done, calls = (source.queue, self._name), list(source.done), list(source.calls)
+        sent: list[Call[Any]] = [inflight.done(*place, done)] if done else []
+        sent += [each.call for each in calls]
+        if holder is not None:
+            lease, alone = self._consumer.lease, not sent
+            sent.append(inflight.claim(*place, wanted, lease, holder, alone=alone))
+        try:
+            results = await self._send(session, *sent)
+        except LeaseLost:
+            if holder is None:
+                raise
+            self._holders.lost(holder)
+            return
+        del source.done[: len(done)], source.calls[: len(calls)]
+        claim = results.pop() if holder is not None else None
+        gone = set(results.pop(0)) if done else set()
+        lost = [(token, event) for token, event in done if event in gone]
+        for write, ended in zip(calls, results, strict=True):
+            if ended < len(write.ids):
+                lost += [(write.token, event) for event in write.ids]
+        self._lost(source, lost)
+        if holder is not None:
+            source.dry = claim is None or len(claim.events) < wanted
+            if claim is not None:
+                self._ended_at = max(self._ended_at, time.monotonic())
+                self._in_hand.add(source.queue, holder, claim)
+                self._start()
+
+    async def _send(self, session: AsyncSession, *wanted: Call[Any]) -> list[Any]:
+        """Send calls as one transaction; repeat it if it collides with another one."""
+        for collisions in range(COLLISIONS):
+            try:
+                with session.calls.running():
+                    return await session.runner.run_all(*wanted)
+            except psycopg.Error as error:
+                if not is_collision(error):
+                    raise
+                delay = backoff(collisions, base=COLLISION_BASE, maximum=COLLISION_MAX)
+                await self._stop.wait(delay)
+        return await session.runner.run_all(*wanted)
+
+    async def _wait(self, session: AsyncSession) -> None:
+        """Wait for a tick, the end of a handler, `stop`, or POLL_INTERVAL."""
+        if self._bell.is_set:
+            return
+        began = time.monotonic()
+        session.ready = True
+        ticked = await session.wait(waiting.POLL_INTERVAL, self._stop, self._bell.file)
+        if ticked or time.monotonic() - began >= waiting.POLL_INTERVAL or not self._in_hand.given:
+            for source in self._sources:
+                source.dry = False
+
+    async def _finish(self, session: AsyncSession) -> None:
+        """Return events that no handler has begun; wait for running handlers, for stop_timeout."""
+        end = time.monotonic() + seconds(self._consumer.stop_timeout)
+        while True:
+            self._bell.reset()
+            self._collect()
+            self._release_waiting()
+            for source in self._sources:
+                if source.has_writes:
+                    await self._exchange(session, source, 0)
+            left = end - time.monotonic()
+            if not self._in_hand.given or left <= 0:
+                break
+            await self._bell.wait(left)
+        if self._in_hand.given:
+            text = "consumer %s stops after stop_timeout while %s goes on: others get the events"
+            logger.warning(text, self._name, self.in_progress)
+
+    def _release_waiting(self) -> None:
+        """Return events that no handler has begun, also those that wait behind their key."""
+        released: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+        back = self._workers.take_back()
+        for work in back:
+            self._in_hand.end(work)
+        for work in (*back, *self._in_hand.drop()):
+            released[work.queue, work.token] += work.ids
+        for (queue, token), ids in released.items():
+            self._write(self._source(queue), inflight.release(queue, self._name, token, ids))
+
+    def _lost(self, source: Source, events: Sequence[tuple[int, int]]) -> None:
+        """Log that other processes may have these events; release those that are still claimed.
+
+        `events` are tokens and ids.
+        """
+        if not events:
+            return
+        text = (
+            "consumer %s of queue %s: the lease of %d event(s) had ended before they were done: "
+            "they are handled again"
+        )
+        logger.warning(text, self._name, source.queue, len(events))
+        self._release(source, events)
+
+    def _release(self, source: Source, events: Sequence[tuple[int, int]]) -> None:
+        """Release those of these events that are still claimed; `events` are tokens and ids."""
+        for token in {token for token, _ in events}:
+            ids = [event for of, event in events if of == token]
+            self._write(source, inflight.release(source.queue, self._name, token, ids))
+
+    def _source(self, queue: str) -> Source:
+        return next(source for source in self._sources if source.queue == queue)
