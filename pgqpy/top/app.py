@@ -481,7 +481,7 @@ class Top(App[Exception]):
     def on_polled(self, message: Polled) -> None:
         """Show what a poll found."""
         self.snapshot = message.snapshot
-        if isinstance(self.screen, LiveScreen):
+        if isinstance(self.screen, LiveScreen) and self.screen.is_mounted:
             self.screen.refresh_data()
 
     def on_broken(self, message: Broken) -> None:

@@ -60,10 +60,11 @@ def one(connection, query, *params):
 
 
 def insert(queue, *datas):
-    """Insert events; the key is what stands before a hyphen."""
-    for data in datas:
-        key = data.partition("-")[0] if "-" in data else None
-        queue.client.insert_event(queue.name, "test", data, extra1=key)
+    """Insert events in one transaction; the key is what stands before a hyphen."""
+    with queue.client.transaction():
+        for data in datas:
+            key = data.partition("-")[0] if "-" in data else None
+            queue.client.insert_event(queue.name, "test", data, extra1=key)
     queue.tick()
 
 
