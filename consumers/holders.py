@@ -167,7 +167,7 @@ class Holders:
             client = self._connected()
             with breaking_off(client.connection, CLOSING):
                 for number in self._numbers.values():
-                    client.call(inflight.release_holder(number, self.kept))
+                    client.call(inflight.release_holder(number, self.kept or None))
 
     def _connected(self) -> Client:
         if self._client is None:

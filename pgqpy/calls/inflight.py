@@ -170,10 +170,10 @@ def renew(holder: int, lease: Interval) -> Call[bool]:
     return Call("renew", "select pgq.renew(%s::integer, %s::interval)", (holder, length), value)
 
 
-def release_holder(holder: int, but: Sequence[int] = ()) -> Call[int]:
+def release_holder(holder: int, but: Sequence[int] | None) -> Call[int]:
     """Return what a holder has claimed, except the claims with these tokens."""
     sql = "select pgq.release_holder(%s::integer, %s::bigint[])"
-    return Call("release_holder", sql, (holder, list(but)), value)
+    return Call("release_holder", sql, (holder, None if but is None else list(but)), value)
 
 
 def claim(

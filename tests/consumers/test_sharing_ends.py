@@ -114,6 +114,11 @@ def test_stop_returns_what_no_handler_has_begun(queue, make, connection):
     assert one(connection, CLAIMED) == 0
 
 
+def test_process_that_stops_is_no_holder_any_more(queue, make, connection):
+    start(make, print).stop()
+    assert one(connection, "select count(*) from pgq.holder") == 0
+
+
 def test_stop_ends_what_its_handlers_end(queue, make, connection):
     play = Play()
     play.hold("a", "b")

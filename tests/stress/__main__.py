@@ -88,7 +88,7 @@ class Storm:
         begun = crashed = time.monotonic()
         while any(worker.is_alive() for worker in self._workers):
             now = time.monotonic()
-            if now > begun + seconds + PATIENCE:
+            if now > begun + 2 * seconds + PATIENCE:  # producers may be faster than workers
                 for process in (*self._workers, *producers):
                     process.kill()
                 return False
