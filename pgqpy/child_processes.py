@@ -30,12 +30,12 @@ def start_guard(
 ) -> subprocess.Popen[bytes]:
     """Start a shell that runs a script when this process dies, even by SIGKILL.
 
-    The shell waits for the end of its standard input, which this process holds open. The guard
-    `then` waits for the end of this one instead.
+    The shell waits for the end of its standard input, which this process holds open. A line
+    written there is `$told` in the script. The guard `then` waits for the end of this one instead.
     """
     follower = then and then.stdin
     guard = subprocess.Popen(
-        ["/bin/sh", "-c", f"read -r _; {script}", "guard", *arguments],
+        ["/bin/sh", "-c", f"read -r told; read -r _; {script}", "guard", *arguments],
         stdin=subprocess.PIPE,
         stdout=follower or subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -101,6 +101,9 @@ def _interrupt(_number: int, _frame: Any) -> None:
 STOP_TIMEOUT = 30  # seconds from SIGTERM to SIGKILL; on a busy machine Python ends slowly
 POLL_INTERVAL = 0.02  # seconds
 LOG_TAIL = 12  # lines
+# The guard runs first and is told the process's id by itself: were we killed in between, it ends.
+TELL_AND_RUN = 'echo $$ >&0; exec "$@" </dev/null'
+KILL_GROUP = '[ -z "$told" ] || kill -s KILL -- "-$told"'
 
 
 class Child:
@@ -121,23 +124,22 @@ class Child:
         self.log = logs / f"{name}.log"
         try:
             with postponed(), self.log.open("ab") as log:
-                self._process = subprocess.Popen(
-                    command,
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,  # Ctrl-C reaches the parent only, which then stops it
-                )
-                self.pid = self._process.pid
+                self._guard = start_guard(KILL_GROUP)
                 try:
-                    self._guard = start_guard('kill -s KILL -- "-$1"', str(self.pid))
+                    self._process = subprocess.Popen(
+                        ["/bin/sh", "-c", TELL_AND_RUN, "sh", *command],
+                        env=environment,
+                        stdin=self._guard.stdin,
+                        stdout=log,
+                        stderr=log,
+                        start_new_session=True,  # Ctrl-C reaches us only, and we stop it then
+                    )
                 except OSError:
-                    self._process.kill()
-                    self._process.wait()
+                    self._guard.communicate()
                     raise
+                self.pid = self._process.pid
         except KeyboardInterrupt:
-            if hasattr(self, "_guard"):  # False: the start failed, and no process runs
+            if hasattr(self, "_process"):  # False: the start failed, and no process runs
                 self.kill()
             raise
 

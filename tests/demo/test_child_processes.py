@@ -6,6 +6,7 @@ import itertools
 import os
 import random
 import signal
+import subprocess
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -109,3 +110,31 @@ def test_child_that_gets_no_guard_is_killed(
     with pytest.raises(OSError, match="no more processes"):
         Child("child", ["sh", "-c", "sleep 600; :", str(tmp_path)], {}, tmp_path)
     assert not processes(str(tmp_path))
+
+
+KILLED_AS_IT_STARTS = """
+import os, signal, subprocess, sys
+from pathlib import Path
+from pgqpy.sandbox import Child
+
+left = int(sys.argv[1])
+start = subprocess.Popen.__init__
+
+def starts(self, *arguments, **options):
+    global left
+    start(self, *arguments, **options)
+    left -= 1
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+subprocess.Popen.__init__ = starts
+Child("child", ["sh", "-c", "sleep 600; :", sys.argv[2]], {}, Path(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("started", [1, 2])
+def test_we_are_killed_as_a_child_starts_and_nothing_stays(tmp_path: Path, started: int) -> None:
+    mark = str(tmp_path)
+    command = [sys.executable, "-c", KILLED_AS_IT_STARTS, str(started), mark]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    eventually(lambda: not processes(mark))

@@ -79,7 +79,7 @@ def test_on_a_terminal_it_stays_until_ctrl_c_and_only_what_is_a_demos_goes(
 ) -> None:
     client.create_queue("orders")
     killed = demo("--dsn", dsn)
-    killed.wait_for_output("events in")  # all processes run, and have their guards
+    killed.wait_for_output("worker started")
     children = psutil.Process(killed.pid).children(recursive=True)
     killed.kill()
     eventually(lambda: not any(child.is_running() for child in children))
