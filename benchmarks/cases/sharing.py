@@ -109,7 +109,7 @@ def consumer(dsn: str) -> str:
     with pgqpy.connect(dsn) as client:
         name = f"c{client.insert_event(QUEUE, 'first', None)}"
         client.tick_queue(QUEUE)
-        client.register_shared_consumer(QUEUE, name)
+        client.register_consumer(QUEUE, name, shared=True)
     return name
 
 

@@ -79,7 +79,7 @@ def fill(dsn: str, count: int) -> str:
     with pgqpy.connect(dsn) as client:
         name = f"reader{client.insert_event(queue, 'first', None)}"
         client.tick_queue(queue)
-        client.register_shared_consumer(queue, name)
+        client.register_consumer(queue, name, shared=True)
         for chunk in events.chunks(events.make(count), count, 10_000):
             client.insert_events(queue, chunk)
         client.tick_queue(queue)

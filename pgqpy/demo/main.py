@@ -131,7 +131,7 @@ def _run_steps(
     with connect(database.dsn) as client:
         client.connection.execute((files("pgqpy.demo") / "tables.sql").read_bytes())
         client.create_queue(QUEUE)
-        client.register_shared_consumer(QUEUE, CONSUMER)
+        client.register_consumer(QUEUE, CONSUMER, shared=True)
         if not missing_for_spark:
             client.register_consumer(QUEUE, LAKE)
         outcome = play(

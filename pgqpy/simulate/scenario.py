@@ -226,7 +226,7 @@ class _Scenario:
     def _register(self) -> None:
         if self._options.is_shared:
             key: Literal["extra1"] | None = "extra1" if self._options.ordered else None
-            self._client.register_shared_consumer(QUEUE, CONSUMER, key=key)
+            self._client.register_consumer(QUEUE, CONSUMER, shared=True, key=key)
         else:
             self._client.register_consumer(QUEUE, CONSUMER)
 

@@ -30,7 +30,7 @@ def test_processes_of_a_shared_consumer_run_behind_a_pool_in_transaction_mode(
     options: list[str],
 ) -> None:
     client.create_queue("orders")
-    client.register_shared_consumer("orders", "billing")
+    client.register_consumer("orders", "billing", shared=True)
     client.insert_event("orders", "placed", "one")
     with pgbouncer(client.connection.info.dsn, "transaction") as pooled:
         place = module(BILLING) + ":Billing"

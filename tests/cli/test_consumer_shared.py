@@ -23,7 +23,7 @@ REGISTER = ("consumer", "register", *WHERE)
 def letters(client: pgqpy.Client) -> pgqpy.Client:
     """A client, and six events of three keys for a shared consumer: two wait, none is claimed."""
     client.create_queue("orders")
-    client.register_shared_consumer(*WHERE, key="extra1")
+    client.register_consumer(*WHERE, shared=True, key="extra1")
     for key in "aaabbc":
         client.insert_event("orders", "placed", key, extra1=key)
     client.tick_queue("orders")

@@ -103,7 +103,7 @@ def test_another_worker_takes_over_from_one_that_ends_which_is_started_again(
 ) -> None:
     text, ended, number = case
     client.create_queue("orders")
-    client.register_shared_consumer("orders", "billing")
+    client.register_consumer("orders", "billing", shared=True)
     for data in ("kill", "one"):
         client.insert_event("orders", "placed", data)
     client.tick_queue("orders")

@@ -19,7 +19,7 @@ WHERE = ("orders", "letters")
 def letters(client: pgqpy.Client) -> pgqpy.Client:
     """A client, and an event of a shared consumer that is claimed, and two of its key that wait."""
     client.create_queue("orders")
-    client.register_shared_consumer(*WHERE, key="extra1")
+    client.register_consumer(*WHERE, shared=True, key="extra1")
     client.insert_event("orders", "placed", "1", extra1="a")
     client.receive(*WHERE, wait=0, key="extra1")
     for data in "23":

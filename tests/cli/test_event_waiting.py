@@ -235,7 +235,7 @@ def test_readers_see_and_change_dead_events_and_nobody_else(
 def waiting(client: pgqpy.Client) -> list[int]:
     """Two events of the key a, the first of which failed; a retrying event; a delayed one."""
     client.create_queue("orders")
-    client.register_shared_consumer(*WHERE, key="extra1")
+    client.register_consumer(*WHERE, shared=True, key="extra1")
     for data, key in (("first", "a"), ("again", None)):
         client.insert_event("orders", "placed", data, extra1=key)
     first, again = client.receive(*WHERE, limit=10, wait=0, key="extra1")

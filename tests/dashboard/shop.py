@@ -181,7 +181,7 @@ def _rotate(admin: psycopg.Connection[Any], queue: str) -> None:
 def _keep_up(client: pgqpy.Client) -> None:
     """Let all consumers of orders but one reach the end."""
     _finish(client, "orders", "billing")
-    client.register_shared_consumer("orders", "search", key="extra1")
+    client.register_consumer("orders", "search", shared=True, key="extra1")
 
 
 def _fail(client: pgqpy.Client, failure: Failure, count: int) -> None:
@@ -199,7 +199,7 @@ def _fail(client: pgqpy.Client, failure: Failure, count: int) -> None:
 
 def _mail(client: pgqpy.Client) -> None:
     """Let the letters of two customers fail whose mail server refuses them."""
-    client.register_shared_consumer("mail", "smtp", key="extra1")
+    client.register_consumer("mail", "smtp", shared=True, key="extra1")
     client.insert_events("mail", list(_events(30)))
     for message in client.receive("mail", "smtp", limit=2, lease=600, wait=0, key="extra1"):
         message.retry(600)
@@ -209,7 +209,7 @@ def _mail(client: pgqpy.Client) -> None:
 
 
 def _others(client: pgqpy.Client) -> None:
-    client.register_shared_consumer("stock", "suppliers")
+    client.register_consumer("stock", "suppliers", shared=True)
     for queue, consumer, count in (
         ("payments", "bookkeeping", 40),
         ("payments", "fraud", 4),

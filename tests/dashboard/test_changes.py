@@ -100,7 +100,7 @@ def test_a_failed_event_for_which_others_wait_is_retried_now(
     operator: Operator, client: pgqpy.Client
 ) -> None:
     client.create_queue("orders")
-    client.register_shared_consumer("orders", "letters", key="extra1")
+    client.register_consumer("orders", "letters", shared=True, key="extra1")
     client.insert_event("orders", "x", "y", extra1="ann")
     (message,) = client.receive("orders", "letters", wait=0, key="extra1")
     message.retry(3600)

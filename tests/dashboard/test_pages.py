@@ -109,7 +109,7 @@ def test_a_shared_consumer_shows_what_is_in_flight_and_its_worst_keys(
     site: Site, client: pgqpy.Client
 ) -> None:
     client.create_queue("orders")
-    client.register_shared_consumer("orders", "letters", key="extra1")
+    client.register_consumer("orders", "letters", shared=True, key="extra1")
     client.insert_event("orders", "x", "y", extra1="ann")
     client.receive("orders", "letters", wait=0, key="extra1")
     for _ in range(3):

@@ -56,7 +56,7 @@ def seen(dsn: str, client: pgqpy.Client) -> dict[str, set[str]]:
     with trace_client(pgqpy.connect(dsn), tracer_provider=spans.provider) as producer:
         for consumer in consumers[:2]:
             client.register_consumer("orders", consumer.name)
-        client.register_shared_consumer("orders", "letters")
+        client.register_consumer("orders", "letters", shared=True)
         producer.insert_events("orders", [("wrong", None), ("later", None)])
         producer.insert_event_once("orders", "right", None, dedup_key="1", dedup_for=60)
         with pytest.raises(pgqpy.QueueNotFound):

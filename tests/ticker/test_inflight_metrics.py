@@ -29,7 +29,7 @@ HOUR = timedelta(hours=1)
 
 def test_events_in_flight_are_counted_by_their_state(client: pgqpy.Client, queue: str) -> None:
     names = (queue, "letters")
-    client.register_shared_consumer(*names, key="extra1")
+    client.register_consumer(*names, shared=True, key="extra1")
     reading = read_gauges(client)
     assert reading[INFLIGHT][queue, "letters", "fresh"] == 0
     assert reading[INFLIGHT_OLDEST] == {names: 0}

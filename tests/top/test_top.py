@@ -144,7 +144,7 @@ async def test_keys_look_into_a_queue_and_a_consumer(dsn: str, client: pgqpy.Cli
 
 async def test_a_shared_consumer_shows_who_has_what(dsn: str, client: pgqpy.Client) -> None:
     client.create_queue("orders")
-    client.register_shared_consumer("orders", "letters")
+    client.register_consumer("orders", "letters", shared=True)
     client.insert_events("orders", [("placed", "1")] * 3)
     client.receive("orders", "letters", limit=2, wait=0)
     async with running(dsn, (120, 24)) as (app, pilot):

@@ -158,7 +158,7 @@ def test_a_shared_consumer_has_its_events_in_flight_and_its_holders(
     watcher: Watcher, client: pgqpy.Client
 ) -> None:
     client.create_queue("orders")
-    client.register_shared_consumer("orders", "billing")
+    client.register_consumer("orders", "billing", shared=True)
     client.insert_events("orders", [("placed", "1")] * 3)
     hold = calls.inflight.hold("orders", "billing", "app1:7", 60, keeps_session=False)
     claim = calls.inflight.claim("orders", "billing", 2, 60, client.call(hold), alone=True)

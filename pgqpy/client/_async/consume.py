@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pgqpy import calls
 from pgqpy.calls.dead_events import matching
 from pgqpy.client._async.base import AsyncBase
-from pgqpy.errors import BatchLost
+from pgqpy.errors import BatchLost, InvalidArgument
 
 if TYPE_CHECKING:
     from collections import abc
@@ -24,28 +24,30 @@ if TYPE_CHECKING:
 class AsyncConsuming(AsyncBase):
     """Reads events as a registered consumer. Needs the role pgq_reader."""
 
-    async def register_consumer(self, queue: str, consumer: str) -> int:
+    async def register_consumer(
+        self, queue: str, consumer: str, *, shared: bool = False, key: Key | None = None
+    ) -> int:
         """Register a consumer at the queue's last tick; 1 if it is new, 0 if its position stays.
 
         It gets every event that this tick did not see: at least all that commit from now on.
-        Raises QueueNotFound. PGQ register_consumer.
-        """
-        return await self.runner.run(calls.consume.register_consumer(queue, consumer))
-
-    async def register_shared_consumer(
-        self, queue: str, consumer: str, *, key: Key | None = None
-    ) -> int:
-        """Register a consumer that any number of processes share; 1 if it is new, 0 if it is there.
 
         Args:
             queue: the queue.
             consumer: the consumer.
-            key: "type", or "extra1" to "extra4": events with the same value there are handled in
-                their order. None: no order.
+            shared: any number of processes share the consumer.
+            key: of a shared consumer, "type", or "extra1" to "extra4": events with the same value
+                there are handled in their order. None: no order.
 
-        Raises QueueNotFound; WrongMode if it is a plain consumer, or has other settings.
+        Raises QueueNotFound; WrongMode if it is registered and is not shared, or has other
+        settings. PGQ register_consumer.
         """
-        return await self.runner.run(calls.inflight.register_shared_consumer(queue, consumer, key))
+        if shared:
+            call = calls.inflight.register_shared_consumer(queue, consumer, key)
+            return await self.runner.run(call)
+        if key is not None:
+            msg = f"key={key!r} needs shared=True: a plain consumer gets all events in their order"
+            raise InvalidArgument(msg, parameter="key")
+        return await self.runner.run(calls.consume.register_consumer(queue, consumer))
 
     async def register_consumer_at(self, queue: str, consumer: str, tick: int | None) -> int:
         """Register a consumer at a tick that the queue still keeps, or move it there.
