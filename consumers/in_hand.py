@@ -34,6 +34,11 @@ class Work:
         """The ids of the events."""
         return [event.id for event in self.events]
 
+    @property
+    def claimed(self) -> list[tuple[int, int]]:
+        """The token of each event, and its id."""
+        return [(self.token, event.id) for event in self.events]
+
     def __str__(self) -> str:
         """Name the events, for the log."""
         first, number = self.events[0].id, len(self.events)

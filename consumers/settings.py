@@ -10,6 +10,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from pgqpy.calls.inflight import register_shared_consumer
 from pgqpy.consumers.measures import ConsumerTotals, Outage
 from pgqpy.consumers.retry import CRASHES, RetryPolicy, seconds
 from pgqpy.consumers.waiting import POLL_INTERVAL
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import timedelta
 
+    from pgqpy.calls import Call
     from pgqpy.calls.inflight import Key
     from pgqpy.consumers.waiting import Wakeup
     from pgqpy.records import Event
@@ -205,13 +207,24 @@ def queues_of(consumer: BaseConsumer) -> tuple[str, ...]:
     return tuple(consumer.queues or (consumer.queue,))
 
 
-def rate_of(consumer: BaseConsumer) -> float | None:
-    """Return how many events a second all processes together may take."""
-    rate = consumer.rate
+def per_second(rate: str | float | None) -> float | None:
+    """Return a rate, such as "30/min", in events a second."""
     if isinstance(rate, str):
         number, _, unit = rate.partition("/")
         return float(number) / RATES[unit]
     return rate
+
+
+def registration(consumer: BaseConsumer, queue: str) -> Call[int]:
+    """Return the call that registers a shared consumer with the settings of its class."""
+    return register_shared_consumer(
+        queue,
+        consumer.name,
+        consumer.key,
+        per_key=consumer.per_key,
+        limit_in_flight=consumer.limit_in_flight,
+        rate=per_second(consumer.rate),
+    )
 
 
 def sharing_settings(consumer: BaseConsumer) -> list[str]:

@@ -6,17 +6,14 @@ import math
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-import psycopg
-
 from pgqpy.calls import consume
 from pgqpy.consumers._async.batch import AsyncPartReader
 from pgqpy.consumers._async.loop import AsyncLoop
 from pgqpy.consumers._async.session import NO_DISK_WAIT
-from pgqpy.consumers.connections import EVENT_NOT_FOUND, is_collision
+from pgqpy.consumers.connections import EVENT_NOT_FOUND
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
 from pgqpy.consumers.own_task import raise_if_cancelled
 from pgqpy.consumers.parts import list_size
-from pgqpy.consumers.retry import backoff
 from pgqpy.errors import BatchLost, PgqError
 
 if TYPE_CHECKING:
@@ -30,9 +27,6 @@ if TYPE_CHECKING:
 # are delivered again in another batch. finish_batch waits for the disk, and with it for everything
 # before. process_batch may store ids and ticks elsewhere: so both opening and finishing wait.
 OPEN_SETTINGS = (NO_DISK_WAIT,)
-
-COLLISION_BASE = 0.01  # seconds
-COLLISION_MAX = 1.0  # seconds
 
 
 class AsyncPlainLoop(AsyncLoop):
@@ -169,12 +163,4 @@ class AsyncPlainLoop(AsyncLoop):
 
     async def send(self, *wanted: Call[Any]) -> list[Any]:
         """Send calls as one transaction; repeat it if it collides with another one."""
-        for collisions in range(10):
-            try:
-                return await super().send(*wanted)
-            except psycopg.Error as error:
-                if not is_collision(error):
-                    raise
-                delay = backoff(collisions, base=COLLISION_BASE, maximum=COLLISION_MAX)
-                await self.stop.wait(delay)
-        return await super().send(*wanted)
+        return await self.session.send_again(self.stop, *wanted)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import psycopg
 from psycopg import sql
 from psycopg.errors import InvalidParameterValue, UndefinedObject
 
@@ -14,7 +15,8 @@ from pgqpy.client import AsyncClient, open_session_async
 from pgqpy.client.listening import channel
 from pgqpy.client.opening import ISOLATION, PINNED, reset_statements
 from pgqpy.consumers._async.handler_connection import AsyncHandlerConnection
-from pgqpy.consumers.connections import end_connection
+from pgqpy.consumers.connections import end_connection, is_collision
+from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.session_watch import OwnCalls
 from pgqpy.consumers.settings import filter_of
 from pgqpy.consumers.waiting import take_notifications
@@ -54,6 +56,8 @@ LOOK_AT_CLIENT = b"set client_connection_check_interval = '500ms'"
 NO_DISK_WAIT = Call(
     "set_config", "select pg_catalog.set_config('synchronous_commit', 'off', true)", (), bool
 )
+
+COLLISION_BASE, COLLISION_MAX, COLLISIONS = 0.01, 1.0, 10  # seconds, and times
 
 # No row: there is no such queue. Operators are qualified: behind a pooler nothing is pinned.
 REGISTERED = """
@@ -193,6 +197,23 @@ class AsyncSession:
             self.calls.must_check = False  # before the query: the thread may set it again meanwhile
             with self.calls.running():
                 await self.connection.execute("")
+
+    async def send(self, *wanted: Call[Any]) -> list[Any]:
+        """Send calls in one round trip; return their results."""
+        with self.calls.running():
+            return await self.runner.run_all(*wanted)
+
+    async def send_again(self, stop: AsyncWakeup, *wanted: Call[Any]) -> list[Any]:
+        """Send calls as one transaction; repeat it if it collides with another one."""
+        for collisions in range(COLLISIONS):
+            try:
+                return await self.send(*wanted)
+            except psycopg.Error as error:
+                if not is_collision(error):
+                    raise
+                delay = backoff(collisions, base=COLLISION_BASE, maximum=COLLISION_MAX)
+                await stop.wait(delay)
+        return await self.send(*wanted)
 
     async def wait(self, seconds: float, stop: AsyncWakeup, *others: int) -> bool:
         """Wait for a notification, for `stop` or another file, or at most some seconds.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import psycopg
 from pgqpy.calls import admin, consume
 from pgqpy.consumers import own_task, waiting
 from pgqpy.consumers._sync.batch import OpenBatch
+from pgqpy.consumers._sync.event_handler import event_handler
 from pgqpy.consumers._sync.failures import Failures
 from pgqpy.consumers.connections import EVENT_NOT_FOUND, LossCounter, is_collision
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pgqpy.consumers._sync.lock import RunningLock
     from pgqpy.consumers._sync.session import Session
     from pgqpy.consumers.handler_watch import HandlerWatch
-    from pgqpy.consumers.histograms import HandlerTimes
     from pgqpy.consumers.parts import Attempts
     from pgqpy.consumers.waiting import Wakeup
     from pgqpy.records import Batch, Event
@@ -82,7 +81,8 @@ class Loop:
         self._waited = False  # since the last batch: it may have been registered anew meanwhile
         self._failed_batches = 0  # in a row
         if self.by_event:
-            self.process_event = event_handler(self)
+            handler = event_handler(consumer, state.watch)
+            self.process_event = handler if self.counts.tracing is None else _traced(handler, self)
 
     @property
     def in_progress(self) -> str | None:
@@ -124,8 +124,7 @@ class Loop:
 
     def send(self, *wanted: Call[Any]) -> list[Any]:
         """Send calls in one round trip; return their results."""
-        with self.session.calls.running():
-            return self.session.runner.run_all(*wanted)
+        return self.session.send(*wanted)
 
     def _open_call(self) -> Call[Attempt | None] | Call[Batch | None]:
         place, limits = (self.consumer.queue, self.consumer.name), self.limits.current
@@ -275,35 +274,6 @@ class Loop:
             self.send(consume.release_batch(held))
         except (psycopg.Error, PgqError) as error:
             logger.debug("batch %d was not released: %s", held, error)
-
-
-def event_handler(loop: Loop) -> Callable[..., Any]:
-    """Return process_event itself, or a function around it."""
-    consumer, counts, watch = loop.consumer, loop.counts, loop.state.watch
-    handler = consumer.process_event if watch is None else _watched(consumer, watch)
-    handler = handler if counts.times is None else _timed(handler, counts.times)
-    return handler if counts.tracing is None else _traced(handler, loop)
-
-
-def _watched(consumer: BaseConsumer, watch: HandlerWatch) -> Callable[..., Any]:
-    def watched(event: Event, *more: Any) -> Any:
-        with watch.handling(f"the handler of event {event.id}"):
-            return consumer.process_event(event, *more)
-
-    return watched
-
-
-def _timed(handler: Callable[..., Any], times: HandlerTimes) -> Callable[..., Any]:
-    def timed(event: Event, *more: Any) -> Any:
-        began = time.perf_counter()
-        try:
-            result = handler(event, *more)
-        finally:
-            times.calls.observe(time.perf_counter() - began)
-        times.event_done(event)
-        return result
-
-    return timed
 
 
 def _traced(handler: Callable[..., Any], loop: Loop) -> Callable[..., Any]:

@@ -6,17 +6,14 @@ import math
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-import psycopg
-
 from pgqpy.calls import consume
 from pgqpy.consumers._sync.batch import PartReader
 from pgqpy.consumers._sync.loop import Loop
 from pgqpy.consumers._sync.session import NO_DISK_WAIT
-from pgqpy.consumers.connections import EVENT_NOT_FOUND, is_collision
+from pgqpy.consumers.connections import EVENT_NOT_FOUND
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
 from pgqpy.consumers.own_task import raise_if_cancelled
 from pgqpy.consumers.parts import list_size
-from pgqpy.consumers.retry import backoff
 from pgqpy.errors import BatchLost, PgqError
 
 if TYPE_CHECKING:
@@ -30,9 +27,6 @@ if TYPE_CHECKING:
 # are delivered again in another batch. finish_batch waits for the disk, and with it for everything
 # before. process_batch may store ids and ticks elsewhere: so both opening and finishing wait.
 OPEN_SETTINGS = (NO_DISK_WAIT,)
-
-COLLISION_BASE = 0.01  # seconds
-COLLISION_MAX = 1.0  # seconds
 
 
 class PlainLoop(Loop):
@@ -169,12 +163,4 @@ class PlainLoop(Loop):
 
     def send(self, *wanted: Call[Any]) -> list[Any]:
         """Send calls as one transaction; repeat it if it collides with another one."""
-        for collisions in range(10):
-            try:
-                return super().send(*wanted)
-            except psycopg.Error as error:
-                if not is_collision(error):
-                    raise
-                delay = backoff(collisions, base=COLLISION_BASE, maximum=COLLISION_MAX)
-                self.stop.wait(delay)
-        return super().send(*wanted)
+        return self.session.send_again(self.stop, *wanted)

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import psycopg
 
 from pgqpy.calls import filters, inflight
 from pgqpy.consumers import waiting
@@ -24,13 +21,13 @@ from pgqpy.consumers._sync.shared_handlers import (
     NotHandled,
     end_calls,
 )
-from pgqpy.consumers.connections import is_a, is_collision, is_transaction_ended
+from pgqpy.consumers.connections import is_a, is_transaction_ended
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed
 from pgqpy.consumers.holders import CLOSING, Holders
 from pgqpy.consumers.in_hand import InHand, Pace
 from pgqpy.consumers.own_task import raise_if_cancelled
-from pgqpy.consumers.retry import backoff, seconds, wanted_delay
-from pgqpy.consumers.settings import filter_of, handler_name, key_of, queues_of, rate_of
+from pgqpy.consumers.retry import seconds, wanted_delay
+from pgqpy.consumers.settings import filter_of, handler_name, key_of, queues_of, registration
 from pgqpy.consumers.waiting import Wakeup
 from pgqpy.consumers.workers import Workers
 from pgqpy.errors import LeaseLost
@@ -50,7 +47,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pgqpy.consumers")
 
-COLLISION_BASE, COLLISION_MAX, COLLISIONS = 0.01, 1.0, 10  # seconds, and times
 LATE = 60.0  # seconds after the loss of a session: until then its claim may still be committed
 CLOSE_WAIT = CLOSING + 1  # seconds
 STUCK = 1.0  # seconds without the end of a handler; then the events that wait are returned
@@ -188,14 +184,7 @@ class SharedRun:
             return
         for source in self._sources:
             place = (source.queue, consumer.name)
-            call = inflight.register_shared_consumer(
-                *place,
-                consumer.key,
-                per_key=consumer.per_key,
-                limit_in_flight=consumer.limit_in_flight,
-                rate=rate_of(consumer),
-            )
-            session.runner.run(call)
+            session.runner.run(registration(consumer, source.queue))
             if consumer.filter is not None:
                 wanted = filter_of(consumer)
                 if session.runner.run(filters.set_consumer_filter(*place, *wanted)):
@@ -216,7 +205,8 @@ class SharedRun:
         for source in self._sources:
             known |= {token for token, _ in source.done} | {each.token for each in source.calls}
         for number in self._holders.numbers():
-            self._send(session, inflight.release_holder(number, list(known)))
+            call = inflight.release_holder(number, list(known))
+            session.send_again(self._stop, call)
         self._returned_at = time.monotonic()
 
     def _collect(self) -> None:
@@ -240,7 +230,7 @@ class SharedRun:
         raise_if_cancelled(error)
         if is_a(error, (ClaimLost, NotHandled)):
             also = self._in_hand.end(work, drops_key=True)
-            gone = [(each.token, event) for each in (work, *also) for event in each.ids]
+            gone = [claimed for each in (work, *also) for claimed in each.claimed]
             if is_a(error, ClaimLost):
                 self._lost(source, gone)
             else:
@@ -249,7 +239,7 @@ class SharedRun:
         if self._ends_run(error):
             self._failure = self._failure or error
             self._in_hand.end(work, drops_key=True)
-            self._write(source, inflight.release(source.queue, self._name, work.token, work.ids))
+            self._release(source, work.claimed)
             return
         delays = {event.id: self._delay(event, error) for event in work.events}
         comes_again = any(delay is not None for delay in delays.values())
@@ -283,7 +273,7 @@ class SharedRun:
         if self._consumer.is_transactional:
             return
         if whole:
-            source.done += [(work.token, event) for event in work.ids]
+            source.done += work.claimed
         else:
             for call in end_calls(work, self._name, batch, keep_key=self._keeps_key):
                 self._write(source, call)
@@ -367,7 +357,7 @@ class SharedRun:
             lease, alone = self._consumer.lease, not sent
             sent.append(inflight.claim(*place, wanted, lease, holder, alone=alone))
         try:
-            results = self._send(session, *sent)
+            results = session.send_again(self._stop, *sent)
         except LeaseLost:
             if holder is None:
                 raise
@@ -387,19 +377,6 @@ class SharedRun:
                 self._ended_at = max(self._ended_at, time.monotonic())
                 self._in_hand.add(source.queue, holder, claim)
                 self._start()
-
-    def _send(self, session: Session, *wanted: Call[Any]) -> list[Any]:
-        """Send calls as one transaction; repeat it if it collides with another one."""
-        for collisions in range(COLLISIONS):
-            try:
-                with session.calls.running():
-                    return session.runner.run_all(*wanted)
-            except psycopg.Error as error:
-                if not is_collision(error):
-                    raise
-                delay = backoff(collisions, base=COLLISION_BASE, maximum=COLLISION_MAX)
-                self._stop.wait(delay)
-        return session.runner.run_all(*wanted)
 
     def _wait(self, session: Session) -> None:
         """Wait for a tick, the end of a handler, `stop`, or POLL_INTERVAL."""
@@ -432,14 +409,13 @@ class SharedRun:
 
     def _release_waiting(self) -> None:
         """Return events that no handler has begun, also those that wait behind their key."""
-        released: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
         back = self._workers.take_back()
         for work in back:
             self._in_hand.end(work)
-        for work in (*back, *self._in_hand.drop()):
-            released[work.queue, work.token] += work.ids
-        for (queue, token), ids in released.items():
-            self._write(self._source(queue), inflight.release(queue, self._name, token, ids))
+        waiting = (*back, *self._in_hand.drop())
+        for source in self._sources:
+            mine = [work for work in waiting if work.queue == source.queue]
+            self._release(source, [claimed for work in mine for claimed in work.claimed])
 
     def _lost(self, source: Source, events: Sequence[tuple[int, int]]) -> None:
         """Log that other processes may have these events; release those that are still claimed.

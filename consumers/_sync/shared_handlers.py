@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from psycopg.errors import LockNotAvailable
@@ -18,11 +16,12 @@ from pgqpy.calls.transaction import (
     mark_call,
 )
 from pgqpy.consumers._sync.claimed_list import ClaimedList
+from pgqpy.consumers._sync.event_handler import event_handler
 from pgqpy.consumers._sync.handler_connection import check_open
 from pgqpy.consumers._sync.session import Session
 from pgqpy.consumers.connections import MOST_LOSSES, is_collision, is_loss, transaction_ended
 from pgqpy.consumers.handlers import HANDLER_ERRORS, check_result
-from pgqpy.consumers.measures import measuring_batch
+from pgqpy.consumers.measures import measuring_batch, tracing_event
 from pgqpy.consumers.own_task import raise_if_cancelled
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.settings import handler_name
@@ -31,7 +30,6 @@ from pgqpy.texts import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
     from pgqpy.calls import Call
     from pgqpy.consumers.handler_watch import HandlerWatch
@@ -65,6 +63,8 @@ class Handlers:
         self._consumer = consumer
         self._watch = watch
         self._by_event = handler_name(consumer) == "process_event"
+        if self._by_event:
+            self._process_event = event_handler(consumer, watch)
 
     def handle(self, work: Work, holds: Callable[[int], bool]) -> ClaimedList | None:
         """Call the handler; return the list that process_batch got, None for process_event.
@@ -89,33 +89,24 @@ class Handlers:
         return self._call_with_list(work, *more)
 
     def _call_with_event(self, work: Work, *more: Any) -> None:
-        (event,), times = work.events, self._consumer.counts().times
-        began = time.perf_counter()
-        trace = self._trace(ClaimedList(work, self._consumer.name))
-        spans: AbstractContextManager[None] = trace.event(event) if trace else nullcontext()
-        try:
-            with self._watching(work), spans:
-                check_result(self._consumer.process_event(event, *more))
-        finally:
-            if times is not None:
-                times.calls.observe(time.perf_counter() - began)
-        if times is not None:
-            times.event_done(event)
+        (event,) = work.events
+        batch = ClaimedList(work, self._consumer.name)
+        batch.trace = self._trace(batch)
+        with tracing_event(batch, event):
+            check_result(self._process_event(event, *more))
 
     def _call_with_list(self, work: Work, *more: Any) -> ClaimedList:
         batch, counts = ClaimedList(work, self._consumer.name), self._consumer.counts()
         batch.trace = self._trace(batch)
         if batch.trace is not None:
             batch.trace.note(work.events)
-        with self._watching(work), measuring_batch(counts, batch):
+        what = f"the handler of {work}"
+        watching = nullcontext() if self._watch is None else self._watch.handling(what)
+        with watching, measuring_batch(counts, batch):
             check_result(self._consumer.process_batch(batch, *more))
         if batch.unread:
             raise RuntimeError(UNREAD)
         return batch
-
-    def _watching(self, work: Work) -> AbstractContextManager[None]:
-        watch = self._watch
-        return nullcontext() if watch is None else watch.handling(f"the handler of {work}")
 
     def _trace(self, batch: ClaimedList) -> BatchTrace | None:
         tracing = self._consumer.counts().tracing
@@ -148,8 +139,8 @@ class TransactionalHandlers(Handlers):
         `holds` says whether the lease of a holder goes on. Raises ClaimLost if it does not, and
         NotHandled if `stop` came while there was no connection.
         """
-        losses = 0  # of the connection, in the handler
-        for attempt in count():
+        attempt = losses = 0  # `losses` are of the connection, in the handler
+        while True:
             if not holds(work.holder):
                 raise lost(work, self._consumer)
             if self._stop.is_set and attempt:
@@ -164,7 +155,7 @@ class TransactionalHandlers(Handlers):
                     raise
                 logger.debug("%s is handled again: %s", work, describe(error))
             self._stop.wait(backoff(min(attempt, 5), base=PAUSE, maximum=LONGEST_PAUSE))
-        raise AssertionError
+            attempt += 1
 
     def files(self) -> list[int]:
         """Return the descriptors that a forked child must not use."""

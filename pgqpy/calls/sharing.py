@@ -47,7 +47,8 @@ def set_consumer_mode(
 def set_due(queue: str, consumer: str, event_id: int, due: datetime) -> Call[int]:
     """Delay an event in flight by its id: 1; 0: it is not in flight.
 
-    It gives up its place in the order of its key. The lease of one that is claimed ends then.
+    One that is delayed keeps its key; another gives up its place in the order of its key. The lease
+    of one that is claimed ends then.
     """
     sql = "select pgq.set_due(%s::text, %s::text, %s::bigint, %s::timestamptz)"
     return consumer_call("set_due", sql, queue, consumer, event_id, due, pgqpy_only=True)

@@ -401,15 +401,14 @@ def _check_choice(setting: str, value: str) -> None:
 
 def parse_rate(value: str) -> float | None:
     """Return how many events a second; None: there is no limit."""
-    from pgqpy.consumers.settings import CHECKS, RATES
+    from pgqpy.consumers.settings import CHECKS, per_second
 
     if value == "none":
         return None
     is_right, _ = CHECKS["rate"]
     if not is_right(value):
         raise click.UsageError(f"{value!r} is no rate: write 100/s, 30/min, 5/h, or none")
-    number, _, unit = value.partition("/")
-    return float(number) / RATES[unit]
+    return per_second(value)
 
 
 NEW: dict[str, Any] = {"order_key": None, "per_key": 1, "limit_in_flight": None, "rate": None}

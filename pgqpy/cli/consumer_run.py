@@ -30,7 +30,7 @@ from pgqpy.cli.failures import FAILED, USAGE
 from pgqpy.cli.options import split_settings
 from pgqpy.consumers import BaseConsumer
 from pgqpy.consumers.retry import backoff
-from pgqpy.consumers.settings import GONE, SETTINGS, nearest, queues_of, rate_of
+from pgqpy.consumers.settings import GONE, SETTINGS, nearest, queues_of, registration
 from pgqpy.consumers.signals import STOP_SIGNALS
 from pgqpy.errors import PgqError, SchemaMissing
 from pgqpy.log_format import LEVELS, renderers
@@ -444,15 +444,7 @@ def _register(client: Client, queue: str, consumer: BaseConsumer) -> None:
                 kind = type(consumer).__name__
                 raise click.ClickException(IS_SHARED.format(name=name, queue=queue, kind=kind))
         return
-    call = calls.inflight.register_shared_consumer(
-        queue,
-        name,
-        consumer.key,
-        per_key=consumer.per_key,
-        limit_in_flight=consumer.limit_in_flight,
-        rate=rate_of(consumer),
-    )
-    client.call(call)
+    client.call(registration(consumer, queue))
 
 
 async def _stop_on_signals(supervisor: Supervisor) -> int:

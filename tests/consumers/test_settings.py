@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pgqpy.consumers import AsyncConsumer, Consumer, ConsumerSettings, TransactionalConsumer
-from pgqpy.consumers.settings import GONE, SETTINGS, fix, rate_of, unfix
+from pgqpy.consumers.settings import GONE, SETTINGS, fix, per_second, unfix
 
 
 class Whole(Consumer):
@@ -220,7 +220,7 @@ def test_what_makes_a_consumer_shared(settings):
     ("rate", "wanted"), [(None, None), (7, 7), ("100/s", 100), ("30/min", 0.5), ("36/h", 0.01)]
 )
 def test_rates(rate, wanted):
-    assert rate_of(Whole(rate=rate)) == wanted
+    assert per_second(Whole(rate=rate).rate) == wanted
 
 
 def alone(self, event):
