@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pgqpy
+from tests.guarantees import inflight
 from tests.guarantees.sessions import Database, Session, refused
 from tests.support.gates import wait_until_blocked
 
@@ -61,6 +62,32 @@ def test_drop_waits_for_the_consumer_in_the_middle_of_a_batch(db: Database) -> N
     with refused("PQ002"):
         consumer.next()
     assert consumer.finish(batch) == 0
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("holds", ["refill", "run"])
+@pytest.mark.parametrize("admin_call", [DROP, "select pgq.repair_queue('q')"])
+def test_receiver_that_waits_for_a_table_does_not_deadlock(
+    db: Database, holds: str, admin_call: str
+) -> None:
+    inflight.shared(db, "a", "b")
+    first = inflight.receive(db.main, 2) if holds == "run" else []
+    locker, admin, receiver = db.open(), db.open(), db.open()
+    locker.begin()
+    locker.run("lock table pgq.event_1 in access exclusive mode")
+    locked = admin.later(admin_call)
+    wait_until_blocked(db.main.connection, admin.pid)
+    receiver.begin()
+    if holds == "run":
+        assert inflight.done(receiver, first) == 2
+        waiting = receiver.later("select count(*) from pgq.event_1")
+    else:
+        waiting = receiver.later(inflight.RECEIVE, 2, "1 minute", None, False)
+    wait_until_blocked(db.main.connection, receiver.pid)
+    locker.commit()
+    assert waiting.result(timeout=30) is not None
+    receiver.commit()
+    assert locked.result(timeout=30) is not None
 
 
 WAIT_FOR_DROP = [

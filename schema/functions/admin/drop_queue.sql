@@ -4,7 +4,7 @@
 --
 -- It waits for open transactions that use the queue, without a deadlock: see lock_queue. While its
 -- locks are held, no other session writes the rows deleted here: each writer locks a registration,
--- an event table, the event sequence or the queue's row first.
+-- an event table, the event sequence, the queue's row, the refill or a run in flight first.
 -- Returns: 1.
 -- Raises: PQ001; PQ008 it has consumers or cron entries; 2BP01 other objects depend on the queue's
 --   tables or sequences; PQ013 not READ COMMITTED; 55P03 as lock_queue.

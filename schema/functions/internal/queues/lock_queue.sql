@@ -1,5 +1,5 @@
 -- Locks a queue against all other sessions until the transaction ends: its row, subscriptions,
--- tables and sequences.
+-- tables and sequences, and what its shared consumers have in flight.
 --
 -- No order of these locks is safe: a producer that has inserted into one table may insert into
 -- another after a rotation, or read a batch, tick, or finish a batch. A session that holds some of
@@ -14,8 +14,8 @@
 -- Parameters: i_mark: pgq.truncation_N is locked, too: see lock_truncation_mark.
 -- Returns: the queue.
 -- Raises: PQ001; 55P03 by the caller's lock_timeout.
--- Writes: advisory locks of create_queue and of the queue; row locks pgq.queue,
---   pgq.registration, pgq.consumer; ACCESS EXCLUSIVE lock on the event tables, and on
+-- Writes: advisory locks of create_queue, of the queue and of refills; row locks pgq.queue,
+--   pgq.registration, pgq.inflight, pgq.consumer; ACCESS EXCLUSIVE lock on the event tables, and on
 --   pgq.truncation_N; SHARE ROW EXCLUSIVE lock on the sequences.
 create or replace function pgq.lock_queue(i_queue_name text, i_mark boolean default false)
 returns pgq.queue language plpgsql as $$
@@ -42,6 +42,10 @@ begin
                     format('select from pgq.queue where queue_id = %L for update', queue_id),
                     format('select from pgq.registration where sub_queue = %L for update',
                         queue_id),
+                    format('select pg_advisory_xact_lock(pgq.lock_number(''refill''), sub_id) '
+                        'from pgq.registration where sub_queue = %L', queue_id),
+                    format('select from pgq.inflight where run_sub in (select sub_id '
+                        'from pgq.registration where sub_queue = %L) for update', queue_id),
                     format('select from pgq.consumer where co_id in (select sub_consumer '
                         'from pgq.registration where sub_queue = %L) for update', queue_id)]
                     || array(
