@@ -15,8 +15,9 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;  -- see lock_numb
 \ir setup/wait_for_maintenance.sql
 \ir setup/roles.sql
 
--- Tables and views, version 1. A release that changes them adds steps/002_name.sql at the end: a DO
--- block that returns from version 2 on, and sets pgq.installation.version to 2.
+-- Tables and views, version 1. A release that changes them adds steps/002_name.sql after the insert
+-- below: a DO block that returns from version 2 on, and sets pgq.installation.version to 2. It also
+-- raises `shipped` in preflight.sql, which psql reads without knowing of steps.
 \ir tables/installation.sql
 \ir tables/queue.sql
 \ir tables/consumer.sql
@@ -30,6 +31,8 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/rights/set_rights.sql
 \ir functions/internal/queues/lock_number.sql
 \ir functions/internal/queues/event_table.sql
+\ir functions/internal/capture/capture_hint.sql
+\ir functions/internal/queues/raise_if_renamed.sql
 \ir functions/internal/queues/raise_queue_not_found.sql
 \ir functions/internal/isolation/check_isolation.sql
 \ir functions/internal/queues/find_queue.sql
@@ -55,8 +58,8 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/positions/used_ticks.sql
 
 -- Administrators: queues
-\ir functions/internal/insert_path/check_id.sql
-\ir functions/internal/insert_path/check_insert.sql
+\ir functions/internal/insert_path/cover_id.sql
+\ir functions/internal/insert_path/count_insert.sql
 \ir functions/internal/insert_path/insert_row.sql
 \ir functions/internal/insert_path/build_insert_leaf.sql
 \ir functions/internal/insert_path/build_insert_tree.sql
@@ -72,6 +75,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/admin/create_queue.sql
 \ir functions/admin/drop_queue.sql
 \ir functions/admin/set_queue_config.sql
+\ir functions/admin/rename_queue.sql
 \ir functions/internal/inflight/repair_flight.sql
 \ir functions/admin/repair_queue.sql
 
@@ -83,10 +87,40 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/stages/lock_current_table.sql
 \ir functions/internal/stages/check_unstaged.sql
 \ir functions/produce/insert_event_once.sql
-\ir functions/internal/insert_path/check_delayed.sql
+\ir functions/internal/insert_path/begin_delayed.sql
 \ir functions/produce/insert_event_at.sql
 \ir functions/produce/insert_events_at.sql
 \ir functions/produce/current_event_table.sql
+
+-- Changes of tables as events
+\ir functions/internal/capture/trigger_args.sql
+\ir functions/internal/capture/table_name.sql
+\ir functions/internal/capture/capture_key.sql
+\ir functions/capture/row_key.sql
+\ir functions/capture/capture_row_fixed.sql
+\ir functions/capture/capture_rows_fixed.sql
+\ir functions/capture/capture_row.sql
+\ir functions/capture/capture_rows.sql
+\ir functions/capture/capture.sql
+\ir functions/capture/get_captures.sql
+\ir functions/internal/capture/check_truncates.sql
+\ir functions/capture/check_capture.sql
+\ir functions/capture/remove_capture.sql
+\ir functions/capture/add_capture.sql
+\ir functions/capture/reserve_event_ids.sql
+\ir functions/capture/hold_cuts.sql
+\ir functions/capture/insert_chunk.sql
+\ir functions/capture/copy_chunk.sql
+
+-- Producers: PGQ's triggers, which insert the changes of tables
+\ir functions/triggers/url_encode.sql
+\ir functions/triggers/encode_row.sql
+\ir functions/triggers/encode_change.sql
+\ir functions/triggers/evaluate.sql
+\ir functions/triggers/insert_row_event.sql
+\ir functions/triggers/jsontriga.sql
+\ir functions/triggers/logutriga.sql
+\ir functions/triggers/sqltriga.sql
 
 -- The ticker: ticks, retries, delayed events, rotation
 \ir functions/internal/ticks/find_repeated_ids.sql

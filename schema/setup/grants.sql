@@ -1,5 +1,6 @@
 -- The rights of each role, as in PGQ, set exactly: see set_rights. Everybody may call and read what
--- shows no payload, and nothing else. No role may call those in functions/internal.
+-- shows no payload, and nothing else. No role may call those in functions/internal. PGQ's triggers
+-- run with the rights of the role that changes the table, so everybody may call what they call.
 --
 -- Functions that another role put into the schema keep their rights, also those that share a name
 -- and differ in parameters. The engine's own are those that this transaction wrote. Their age
@@ -16,8 +17,9 @@ begin
             seq_getval get_queue_info get_queue_metrics get_consumer_info get_consumer_counts
             get_waiting_since get_stalled_info get_rotation_info get_tick_info
             get_tick_marks get_tick_at get_cron_info get_delayed_counts get_retry_counts
-            get_inflight get_holders queue_length
-            quote_fqname version schema_version'),
+            get_inflight get_holders queue_length get_captures
+            quote_fqname version schema_version
+            insert_row_event evaluate encode_row encode_change url_encode'),
         ('pgq_reader', '
             batch_event_sql batch_event_tables find_tick_helper register_consumer
             register_consumer_at unregister_consumer next_batch next_batch_info next_batch_custom
@@ -36,7 +38,13 @@ begin
             begin_change end_change get_changes'),
         ('pgq_writer', '
             insert_event insert_events insert_event_once insert_event_at insert_events_at
-            current_event_table open_stage commit_stage drop_stage cancel_event'),
+            current_event_table open_stage commit_stage drop_stage cancel_event capture
+            capture_row capture_rows check_capture add_capture remove_capture
+            jsontriga logutriga sqltriga'),
+        ('pgq_capture pgq_writer', '
+            row_key'),
+        ('pgq_capture', '
+            capture_row_fixed capture_rows_fixed'),
         ('pgq_admin pgq_ticker', '
             ticker tick_queue ticker_activity ticker_pulse ticker_due maint_operations
             maint_tables_to_vacuum maint_rotate_tables_step1 maint_rotate_tables_step2
@@ -44,9 +52,10 @@ begin
             maint_dedup_keys maint_stalled maint_skipped_events maint_delayed_events maint_history
             maint_changes move_delayed_events delayed_events_are_new fire_cron'),
         ('pgq_admin', '
-            create_queue drop_queue set_queue_config insert_event_raw event_retry_raw
+            create_queue drop_queue set_queue_config rename_queue insert_event_raw event_retry_raw
             upgrade_schema grant_perms tune_storage seq_setval repair_queue add_cron remove_cron
-            pause_cron resume_cron run_cron begin_replay replay_events')
+            pause_cron resume_cron run_cron begin_replay replay_events reserve_event_ids
+            copy_chunk hold_cuts insert_chunk')
        ) listed (roles, names)
          on p.proname = any (regexp_split_to_array(btrim(names, E' \n'), '[[:space:]]+'))
       where p.pronamespace = 'pgq'::regnamespace and age(p.xmin) <= age(pg_current_xact_id()::xid);

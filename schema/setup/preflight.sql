@@ -12,7 +12,7 @@
 -- Writes: create schema, where one is missing.
 do $preflight$
 declare
-    shipped constant int := 1;  -- the highest number in steps/; 1 without steps
+    shipped constant int := 1;  -- the last number in steps/, as test_rules.py checks
     installed int;
     space text;
     ours boolean := false;
@@ -109,7 +109,11 @@ begin
           join pg_catalog.pg_shdepend o on o.classid = held.classid and o.objid = held.objid
            and o.deptype = 'o' and o.refobjid <> me
            and o.dbid = (select oid from pg_catalog.pg_database where datname = current_database())
-         where o.refobjid not in (select oid from pg_catalog.pg_roles where rolsuper);
+         where o.refobjid not in (select oid from pg_catalog.pg_roles where rolsuper)
+           and not (o.refobjid = any (array(
+                    select oid from pg_catalog.pg_roles where rolname = 'pgq_capture'))
+                and held.objid = any (array[to_regprocedure('pgq.capture_row(record)'),
+                    to_regprocedure('pgq.capture_rows(anyarray, text[])')]::oid[]));
         if others is not null then
             raise exception using errcode = 'PQ014',
                 message = format('the schema %s holds what is not %s''s own: %s',

@@ -1,12 +1,14 @@
--- Creates the five roles of the engine that are missing.
+-- Creates the six roles of the engine that are missing.
 -- Raises: PQ014, a role is missing and the installer may not create roles; the hint has the
 --   statements for an administrator.
--- Writes: roles of the cluster, membership of pgq_admin in pgq_reader and pgq_writer.
+-- Writes: roles of the cluster; membership of pgq_admin in pgq_reader and pgq_writer, and
+--   of the installer in pgq_capture, which owns capture_row and capture_rows.
 do $roles$
 declare
     wanted constant text[] := array[
-        'pgq_reader', 'pgq_writer', 'pgq_admin', 'pgq_ticker', 'pgq_dashboard'];
+        'pgq_reader', 'pgq_writer', 'pgq_admin', 'pgq_ticker', 'pgq_dashboard', 'pgq_capture'];
     parent text;
+    heir text;
     missing text[];
 begin
     select array_agg(r order by r) into missing
@@ -18,8 +20,9 @@ begin
                 message = format('role %s may not create the role(s) %s',
                     current_user, array_to_string(missing, ', ')),
                 hint = format('an administrator runs: %s; grant pgq_reader, pgq_writer to '
-                    'pgq_admin; then install again',
-                    (select string_agg(format('create role %I', m), '; ') from unnest(missing) m));
+                    'pgq_admin; grant pgq_capture to %I; then install again',
+                    (select string_agg(format('create role %I', m), '; ') from unnest(missing) m),
+                    current_user);
         end if;
         foreach parent in array missing loop
             begin
@@ -29,18 +32,22 @@ begin
             end;
         end loop;
     end if;
-    foreach parent in array array['pgq_reader', 'pgq_writer'] loop
-        if not pg_has_role('pgq_admin', parent, 'member') then
+    for parent, heir in values ('pgq_reader', 'pgq_admin'), ('pgq_writer', 'pgq_admin'),
+            ('pgq_capture', current_user::text) loop
+        -- since PostgreSQL 16, who has made a role is a member, but may not act as it
+        if not pg_has_role(heir, parent, case
+                when current_setting('server_version_num')::int >= 160000 then 'set'
+                else 'member' end) then
             begin
-                execute format('grant %I to pgq_admin', parent);
+                execute format('grant %I to %I', parent, heir);
             exception
                 when unique_violation then null;  -- as above
                 when insufficient_privilege then
                     raise exception using errcode = 'PQ014',
-                        message = format('role %s may not make pgq_admin a member of %s',
-                            current_user, parent),
-                        hint = format('an administrator runs: grant %I to pgq_admin; then install '
-                            'again', parent);
+                        message = format('role %s may not make %s a member of %s',
+                            current_user, heir, parent),
+                        hint = format('an administrator runs: grant %I to %I; then install again',
+                            parent, heir);
             end;
         end if;
     end loop;

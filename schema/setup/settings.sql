@@ -27,7 +27,7 @@ begin
         select oid::regprocedure as name from pg_proc
          where pronamespace in ('pgq'::regnamespace, 'pgq_coop'::regnamespace)
            and (prosecdef or proname = 'get_batch_cursor')
-           and proname !~ '^(insert_events?(_raw)?|current_event_table)$'
+           and proname !~ '^(insert_events?(_raw)?|current_event_table|capture(_rows?)?)$'
            and age(xmin) <= age(pg_current_xact_id()::xid)  -- the engine's own: see grants.sql
     loop
         execute format('alter function %s set row_security = off', f.name);
@@ -44,7 +44,7 @@ begin
           left join unnest(p.proconfig) s on true
          where p.pronamespace = 'pgq'::regnamespace
            and (p.prosecdef or p.proname = 'get_batch_cursor') and a.grantee <> p.proowner
-           and p.proname !~ '^(insert_events?(_at|_once)?|current_event_table)$'
+           and p.proname !~ '^(insert_events?(_at|_once)?|current_event_table|capture(_rows?)?)$'
            and age(p.xmin) <= age(pg_current_xact_id()::xid)
          group by p.oid
     loop

@@ -16,11 +16,12 @@ comment on table pgq.consumer is 'Names of consumers; one consumer may subscribe
 -- that it works on, or nothing; the consumer's position is the end of what was handed out. Retried
 -- and dead events belong to the consumer. A session that locks both locks the consumer first.
 --
--- sub_mode: plain (next_batch), or shared (receive): see pgq.inflight; null until the first run,
--- and for subconsumers. sub_key: what orders the events of a shared one; null: nothing. Of a key,
--- at most sub_per_key runs are claimed at once; of all, at most sub_limit events at once, and
--- sub_rate events a second; null: as many as are asked for. sub_filter: which events the
--- subscription takes, see check_filter; null: all. That of a consumer holds for its subconsumers.
+-- sub_mode: plain, or shared: see pgq.inflight; null: not decided yet, or a subconsumer. next_batch
+-- leaves it null; open_batch sets plain for a process that handles the batch. sub_key: what orders
+-- the events of a shared one; null: nothing. Of a key, at most sub_per_key runs are claimed at
+-- once; of all, at most sub_limit events at once, and sub_rate events a second; null: as many as
+-- are asked for. sub_filter: which events the subscription takes, see check_filter; null: all. That
+-- of a consumer holds for its subconsumers.
 -- sub_dropped, sub_dropped_above: retried copies that it does not take: see seek_consumer.
 -- sub_detached: since when rotation does not wait for it and its subconsumers. Nobody then reads or
 -- finishes its batches: see lock_batch. sub_stalls and the like: see set_stall_policy.
@@ -30,9 +31,10 @@ create table pgq.registration (
     sub_consumer int not null references pgq.consumer,
     sub_parent int references pgq.registration,
     sub_mode text check (sub_mode in ('plain', 'shared')),
+    -- the setting order_key; in Python, key
     sub_key text check (sub_key in ('type', 'extra1', 'extra2', 'extra3', 'extra4')),
     sub_per_key int not null default 1 check (sub_per_key >= 1),
-    sub_limit int check (sub_limit >= 1),
+    sub_limit int check (sub_limit >= 1),  -- the setting limit_in_flight
     sub_rate double precision check (sub_rate > 0),
     sub_filter jsonb,
     sub_dropped txid_snapshot[],

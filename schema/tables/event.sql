@@ -104,7 +104,7 @@ create table pgq.skipped_event (
     skip_id bigint not null,
     primary key (skip_sub, skip_txid, skip_id)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
-comment on table pgq.skipped_event is 'Events that were cancelled before a subscription had them.';
+comment on table pgq.skipped_event is 'Events that a subscription does not get: cancelled or done.';
 
 -- Table: pgq.replay. The last replay of archived events for a subscription, and its position in the
 -- archive: see begin_replay, replay_events.

@@ -56,8 +56,9 @@ comment on table pgq.piece is 'Parts of large ranges that a shared consumer has 
 -- A run is some events with one fate: one claim, one lease, one count of attempts. run_ids are the
 -- ids, in order, and run_places their places in event table run_table. A run has one key, or none.
 --
--- run_token is the state. > 0: claimed, by the claim with this token. 0: fresh. -1: delayed until
--- run_due. -2: waits behind an earlier run of its key. -4: returned or promoted, claimed first.
+-- run_token is the state. > 0: claimed, by the claim with this token. 0: fresh. -1: retried, and
+-- delayed until run_due. -2: waits behind an earlier run of its key. -3: returned or promoted,
+-- claimed first.
 -- run_token leads the primary key, so what cannot be claimed costs a claim nothing.
 -- run_ord orders the runs of a key. run_behind: the run is claimed when no run of the key from
 -- run_behind to before run_ord is left; null: at once. See add_runs.
@@ -65,8 +66,8 @@ comment on table pgq.piece is 'Parts of large ranges that a shared consumer has 
 -- claimable run has; null: the run waits, is delayed, or is of a chain. See add_slotted.
 -- run_due of a claim is the end of its lease; null: the holder's lease counts.
 -- run_took: how many events the claim had. run_claimed: when it was made. run_part: at most so many
--- are claimed together, because a claim that had them never ended. run_crashes: how many claims of
--- this event alone never ended.
+-- are claimed together, because claims that had them never ended. run_crashes: how many claims of
+-- this event alone never ended; -1: one with others did not, which tells nothing yet.
 create sequence pgq.run_no_seq maxvalue 140737488355327;  -- 2^47 - 1: see new_token
 create table pgq.inflight (
     run_sub int not null,

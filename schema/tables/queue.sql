@@ -8,8 +8,9 @@ create table pgq.queue (
     queue_ntables int not null default 3,
     queue_cur_table int not null default 0,
     queue_rotation_period interval not null default '2 hours',
-    queue_switch_step1 bigint not null default txid_current(),  -- both are for PGQ's programs
-    queue_switch_step2 bigint default txid_current(),  -- null: step 2 of a rotation is to come
+    -- the transaction of the last rotation
+    queue_switch_step1 bigint not null default txid_current(),
+    queue_switch_step2 bigint default txid_current(),  -- null: no rotation until step 2
     queue_switch_time timestamptz not null default now(),
     queue_external_ticker boolean not null default false,
     queue_disable_insert boolean not null default false,
@@ -31,6 +32,7 @@ create table pgq.queue (
     -- the cluster whose transaction ids ticks and events hold; null where the server hides it
     queue_system_id bigint,
     queue_created timestamptz not null default now(),
+    queue_former_names text[] not null default '{}',  -- see raise_if_renamed
     queue_retention interval,  -- events stay for at least so long, whoever has read them
     -- The tables share the retention evenly. Else two small ones and a giant would take turns.
     queue_rotates_after interval not null generated always as (

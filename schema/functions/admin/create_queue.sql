@@ -1,8 +1,10 @@
 -- Creates a queue with its tables, sequences and first tick. The name has at most 59 octets: "pgq_"
 -- and the name make the LISTEN channel, which has at most 63.
+-- A queue that had the name before does not refer to it any more: see rename_queue.
 -- Returns: 1 created, 0 exists.
 -- Raises: PQ009 as check_name; 40001 in REPEATABLE READ, another session was faster.
--- Writes: advisory lock; insert pgq.queue, pgq.tick; as mark_checked; create tables and functions.
+-- Writes: advisory lock; insert pgq.queue, pgq.tick; update pgq.queue, if another had the name; as
+--   mark_checked; create tables and functions.
 create or replace function pgq.create_queue(i_queue_name text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -19,6 +21,8 @@ begin
     values (v_id, i_queue_name, pgq.system_identifier())
     on conflict (queue_name) do nothing  -- an older snapshot does not show it, so this is 40001
     returning * into q;
+    update pgq.queue set queue_former_names = array_remove(queue_former_names, i_queue_name)
+     where i_queue_name = any (queue_former_names);
     perform pgq.mark_checked(v_id, 1);
     execute format('create sequence pgq.%I', pgq.event_table(v_id) || '_tick_seq');
     execute format('create sequence pgq.%I', pgq.event_table(v_id) || '_id_seq');

@@ -6,13 +6,13 @@
 -- locks are held, no other session writes the rows deleted here: each writer locks a registration,
 -- an event table, the event sequence, the queue's row, the refill or a run in flight first.
 -- Returns: 1.
--- Raises: PQ001; PQ008 it has consumers or cron entries; 2BP01 other objects depend on the queue's
---   tables or sequences; PQ013 not READ COMMITTED; 55P03 as lock_queue.
+-- Raises: PQ001; PQ008 it has consumers or cron entries; 2BP01 it captures tables, or other objects
+--   depend on its tables or sequences; PQ013 not READ COMMITTED; 55P03 as lock_queue.
 -- Writes: as lock_queue; delete pgq.queue, pgq.registration, pgq.position, pgq.retry_queue,
 --   pgq.dead_event, pgq.delayed_event, pgq.skipped_event, pgq.consumer, pgq.checked,
---   pgq.tick, pgq.ledger, pgq.stage, pgq.dedup_key, pgq.cron; drop tables and sequences; create
---   function.
-create or replace function pgq.drop_queue(x_queue_name text, x_force boolean default false)
+--   pgq.tick, pgq.ledger, pgq.stage, pgq.dedup_key, pgq.cron, pgq.inflight_copy; as
+--   unregister_consumer; drop tables and sequences; as build_insert_path.
+create or replace function pgq.drop_queue(x_queue_name text, x_force boolean)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
 set client_min_messages = warning as $$
 declare
@@ -20,13 +20,20 @@ declare
     v_kind "char";
     v_name text;
     v_dependents text;
+    v_captured text;
 begin
     perform pgq.check_isolation('drop_queue');
     for v_turn in 1 .. 2 loop  -- check before the locks; again with them
         if v_turn = 2 then
             q := pgq.lock_queue(x_queue_name);
         end if;
-        if x_force is not true and exists (
+        v_captured := (
+            select string_agg(table_id::text, ' ') from pgq.get_captures(x_queue_name));
+        if v_captured is not null then
+            raise exception 'cannot drop queue, it captures tables' using errcode = '2BP01',
+                detail = format('queue %s, tables %s', x_queue_name, v_captured),
+                hint = format('pgqpy capture remove %s', v_captured);
+        elsif x_force is not true and exists (
                 select from pgq.registration join pgq.queue on queue_id = sub_queue
                  where queue_name = x_queue_name) then
             raise exception 'cannot drop queue, consumers still attached' using errcode = 'PQ008',
@@ -72,4 +79,9 @@ begin
     perform pgq.build_insert_path(q.queue_id);
     return 1;
 end $$;
-comment on function pgq.drop_queue is 'Drops a queue; with force its consumers too.';
+comment on function pgq.drop_queue(text, boolean)
+    is 'Drops a queue; with force its consumers too.';
+
+create or replace function pgq.drop_queue(x_queue_name text) returns int language sql strict
+return pgq.drop_queue(x_queue_name, false);
+comment on function pgq.drop_queue(text) is 'Drops a queue without consumers.';

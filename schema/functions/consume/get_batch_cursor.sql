@@ -11,7 +11,7 @@
 -- Raises: PQ003 batch not found; PQ012, 40001, 42501 as batch_event_sql.
 -- Writes: as batch_event_sql.
 create or replace function pgq.get_batch_cursor(
-    i_batch_id bigint, i_cursor_name text, i_quick_limit int, i_extra_where text default null,
+    i_batch_id bigint, i_cursor_name text, i_quick_limit int, i_extra_where text,
     out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry int,
     out ev_type text, out ev_data text, out ev_extra1 text, out ev_extra2 text,
     out ev_extra3 text, out ev_extra4 text)
@@ -32,4 +32,17 @@ begin
         return query execute pg_catalog.format('fetch %s from %I', i_quick_limit, i_cursor_name);
     end if;
 end $$;
-comment on function pgq.get_batch_cursor is 'Declares a cursor over a batch''s events.';
+comment on function pgq.get_batch_cursor(bigint, text, int, text)
+    is 'Declares a cursor over a batch''s events that meet a condition.';
+
+create or replace function pgq.get_batch_cursor(
+    i_batch_id bigint, i_cursor_name text, i_quick_limit int,
+    out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry int,
+    out ev_type text, out ev_data text, out ev_extra1 text, out ev_extra2 text,
+    out ev_extra3 text, out ev_extra4 text)
+returns setof record language sql strict
+begin atomic
+    select * from pgq.get_batch_cursor(i_batch_id, i_cursor_name, i_quick_limit, null);
+end;
+comment on function pgq.get_batch_cursor(bigint, text, int)
+    is 'Declares a cursor over a batch''s events.';

@@ -21,7 +21,7 @@
 --   pos_no, for finish_part.
 -- Raises: PQ002 Not subscriber to queue; PQ013 not READ COMMITTED: the second read needs a snapshot
 --   that is younger than the lock; PQ015 PgQ corruption; PQ020 it is shared, or a subconsumer;
---   PQ024 as raise_detached. With a filter, as skip_ranges.
+--   PQ024 as raise_detached; PQ026. With a filter, as skip_ranges.
 -- Writes: row lock pgq.registration, and update at the first call of all; insert or update
 --   pgq.position; as skip_ranges.
 create or replace function pgq.open_batch(
@@ -48,6 +48,7 @@ begin
                  where tick_queue = q.queue_id and tick_id = p.pos_last_tick limit 1) t on true
          where q.queue_name = i_queue_name;
         if not found then
+            perform pgq.raise_if_renamed(i_queue_name);
             raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name
                 using errcode = 'PQ002', hint = format(
                     'select pgq.register_consumer(%L, %L)', i_queue_name, i_consumer_name);

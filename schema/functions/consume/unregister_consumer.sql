@@ -1,6 +1,6 @@
--- Ends a subscription: deletes its position, its retried and dead events, and its subconsumers. The
--- registrations are locked in the order of pgq.registration, then the names in the same order, as
--- register_subconsumer does.
+-- Ends a subscription: deletes its position, its subconsumers, and its retried, dead and kept
+-- events, its replay, and what is in flight. The registrations are locked in the order of
+-- pgq.registration, then the names in the same order, as register_subconsumer does.
 -- Returns: how many registrations were removed: 1 plus the number of subconsumers; 0 was not
 --   subscribed.
 -- Raises: PQ013 not READ COMMITTED; PQ021 it is a subconsumer with a batch open.

@@ -15,7 +15,7 @@
 -- Returns: the event's id; null: nothing was inserted, as while the queue may need repair_queue
 --   (is_unchecked): the event would look old.
 -- Raises: PQ009 times that are no whole minutes, in disorder, or too far ahead, or the transaction
---   is a stage; PQ006, PQ007 as check_insert; 40001 in REPEATABLE READ, another session was faster;
+--   is a stage; PQ006, PQ007 as count_insert; 40001 in REPEATABLE READ, another session was faster;
 --   42P01 the queue was dropped meanwhile; 55P03 another session has a lock.
 -- Writes: ROW EXCLUSIVE lock on an event table; update pgq.cron; insert into the queue's current
 --   table; nextval of its sequence.
@@ -55,9 +55,9 @@ begin
         return null;
     end if;
     perform pgq.check_unstaged(q.queue_id);
-    perform pgq.check_insert(
+    perform pgq.count_insert(
         q.queue_name, q.queue_id, q.queue_disable_insert, q.queue_per_tx_limit, 1);
-    perform set_config('pgq.once_' || q.queue_id, 'on', true);  -- for open_stage
+    perform set_config('pgq.no_stage_' || q.queue_id, 'on', true);  -- for open_stage
     return pgq.insert_row(q.queue_id, null, i_time, null, null,
         c.ev_type, c.ev_data, c.ev_extra1, c.ev_extra2, c.ev_extra3, c.ev_extra4);
 end $$;

@@ -11,7 +11,7 @@ declare
     q pgq.queue;
 begin
     select * into q from pgq.queue where queue_id = c.cron_queue;
-    perform pgq.check_insert(
+    perform pgq.count_insert(
         q.queue_name, q.queue_id, q.queue_disable_insert, q.queue_per_tx_limit, 1);
     return pgq.insert_row(q.queue_id, null, now(), null, null,
         c.ev_type, c.ev_data, c.ev_extra1, c.ev_extra2, c.ev_extra3, c.ev_extra4);

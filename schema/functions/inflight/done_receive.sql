@@ -1,6 +1,6 @@
--- Ends the events of one claim and makes the next, in one call: see done, receive. The transaction
--- is durable, and has no other call.
--- Parameters: i_token, i_ids: as in done; null: nothing to end.
+-- Ends the events of one claim and makes the next, in one call: see done, receive. It is the last
+-- call of its transaction, which is durable. Calls before it may end or return other claims.
+-- Parameters: i_token, i_ids: as in done. i_token null: nothing is ended, and it only claims.
 -- Returns: as receive.
 -- Raises: PQ025 the lease has ended: nothing is done; as receive.
 -- Writes: as done, receive.

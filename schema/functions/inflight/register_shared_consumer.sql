@@ -23,6 +23,7 @@ declare
     v_new int;
     v_sub int;
     v_has text[];
+    v_settings text;  -- for pgqpy consumer set
 begin
     perform pgq.check_limits(
         i_order_key, case when c_named then i_per_key else 1 end, i_limit_in_flight, i_rate);
@@ -46,16 +47,18 @@ begin
     v_has := array[r.sub_key, r.sub_per_key::text, r.sub_limit::text, r.sub_rate::text];
     v_asked := case when c_named then v_asked else v_asked[:1] || v_has[2:] end;
     if v_has is distinct from v_asked then
+        v_settings := replace(replace(pgq.show_settings(v_asked, v_has), ' = ', '='), ', ', ' ');
         raise exception 'the consumer %/% is shared with %, not with %', i_queue_name,
             i_consumer_name, pgq.show_settings(v_has, v_asked), pgq.show_settings(v_asked, v_has)
             using errcode = 'PQ020', hint = case when r.sub_key is distinct from i_order_key
-                then format('name its key; or, while nothing is in flight: select '
-                    'pgq.set_consumer_mode(%L, %L, ''shared'', %L, %s)', i_queue_name,
+                then format('name its key; or, while nothing is in flight: pgqpy consumer set '
+                    '%s %s mode=shared %s, or select pgq.set_consumer_mode(%L, %L, ''shared'', '
+                    '%L, %s)', i_queue_name, i_consumer_name, v_settings, i_queue_name,
                     i_consumer_name, i_order_key, coalesce(i_per_key, r.sub_per_key))
-                else format('name its limits; or change them: select '
-                    'pgq.set_consumer_limits(%L, %L, %s, %s, %s)', i_queue_name, i_consumer_name,
-                    i_per_key, coalesce(i_limit_in_flight::text, 'null'),
-                    coalesce(i_rate::text, 'null'))
+                else format('name its limits; or change them: pgqpy consumer set %s %s %s, or '
+                    'select pgq.set_consumer_limits(%L, %L, %s, %s, %s)', i_queue_name,
+                    i_consumer_name, v_settings, i_queue_name, i_consumer_name, i_per_key,
+                    coalesce(i_limit_in_flight::text, 'null'), coalesce(i_rate::text, 'null'))
                 end;
     end if;
     return 0;

@@ -1,7 +1,8 @@
 -- What shared consumers have in flight, in events.
 -- Parameters: null: all.
 -- Returns: lag: since when the front has not moved, though something is new; 0: nothing is. fresh,
---   returned: claimable; the latter also those that were promoted. delayed: until they are due.
+--   returned: claimable; the latter also those that were promoted. delayed: retried, and not
+--   due yet: get_waiting_events says retrying, or parked with those that wait behind.
 --   waiting: behind others of their key. in_pieces: of large ranges, not read yet: an estimate that
 --   is not too small. oldest: the age of the first claimable event; null: none is. oldest_claim:
 --   since the oldest claim. suspects: one of them may have killed a process. crashes: how often
@@ -24,7 +25,7 @@ set search_path = pg_catalog, pg_temp as $$
                  from pgq.piece where piece_sub = s.sub_id), (
                select clock_timestamp() - min(pgq.inserted_at(q.queue_id, first))
                  from ((select n from pgq.inflight n
-                         where run_sub = s.sub_id and run_token = -4 order by run_no limit 1)
+                         where run_sub = s.sub_id and run_token = -3 order by run_no limit 1)
                        union all
                        (select n from pgq.inflight n
                          where run_sub = s.sub_id and run_token = 0 order by run_no limit 1)
@@ -37,7 +38,7 @@ set search_path = pg_catalog, pg_temp as $$
             select * from pgq.front where front_sub = s.sub_id order by front_no desc limit 1) f
      cross join lateral (
             select coalesce(sum(cardinality(run_ids)) filter (where run_token = 0), 0),
-                   coalesce(sum(cardinality(run_ids)) filter (where run_token = -4), 0),
+                   coalesce(sum(cardinality(run_ids)) filter (where run_token = -3), 0),
                    coalesce(sum(cardinality(run_ids)) filter (where run_token > 0), 0),
                    coalesce(sum(cardinality(run_ids)) filter (where run_token = -1), 0),
                    coalesce(sum(cardinality(run_ids)) filter (where run_token = -2), 0)
@@ -46,7 +47,7 @@ set search_path = pg_catalog, pg_temp as $$
             select min(run_claimed) filter (where run_token > 0) as oldest,
                    coalesce(sum(cardinality(run_ids)) filter (where run_part is not null), 0)
                        as suspects,
-                   coalesce(sum(run_crashes), 0) as crashes
+                   coalesce(sum(greatest(run_crashes, 0)), 0) as crashes
               from pgq.inflight where run_sub = s.sub_id) claim
      where (i_queue_name is null or q.queue_name = i_queue_name)
        and (i_consumer_name is null or c.co_name = i_consumer_name)

@@ -5,7 +5,7 @@
 -- (read next: build_insert_path, build_insert_event, build_insert_leaf):
 --
 --   function pgq.insert_event(queue_name text, ev_type text, ev_data text) returns bigint
---       read the queue's id, current table and settings; check_insert if one of them is unusual
+--       read the queue's id, current table and settings; count_insert if one of them is unusual
 --       if v_queue = 1 then
 --           if v_table = 0 then insert into pgq.event_1_0 ...; return the sequence's value
 --           the same for v_table = 1 and v_table = 2

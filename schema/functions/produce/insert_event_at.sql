@@ -5,7 +5,7 @@
 -- The id comes from the queue's sequence. So the sequence is locked until the transaction ends:
 -- drop_queue and repair_queue wait for it, and a ticker finds out when it has committed.
 -- Returns: the event's id.
--- Raises: as check_delayed; 42P01 the queue was dropped meanwhile.
+-- Raises: as begin_delayed; 42P01 the queue was dropped meanwhile.
 -- Writes: insert pgq.delayed_event; nextval of the queue's sequence; or as insert_event.
 create or replace function pgq.insert_event_at(
     i_queue_name text, i_deliver_at timestamptz, ev_type text, ev_data text,

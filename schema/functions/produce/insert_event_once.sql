@@ -20,7 +20,7 @@
 --   session took the key after the snapshot; 42P01 the queue was dropped meanwhile.
 -- Writes: ROW EXCLUSIVE lock on an event table; insert or update pgq.dedup_key; nextval of the
 --   queue's sequence; insert into its current table, or pgq.delayed_event; the settings of
---   check_insert, and pgq.once_<queue id>.
+--   count_insert, and pgq.no_stage_<queue id>.
 create or replace function pgq.insert_event_once(
     i_queue_name text, i_key text, i_window interval, ev_type text, ev_data text,
     ev_extra1 text default null, ev_extra2 text default null, ev_extra3 text default null,
@@ -44,7 +44,7 @@ begin
     end if;
     select * into q from pgq.queue where queue_name = i_queue_name;
     if q.queue_id is null or q.queue_disable_insert then
-        perform pgq.check_insert(i_queue_name, q.queue_id, q.queue_disable_insert, null, 0);
+        perform pgq.count_insert(i_queue_name, q.queue_id, q.queue_disable_insert, null, 0);
     end if;
     perform pgq.check_unstaged(q.queue_id);
     loop
@@ -71,7 +71,7 @@ begin
     ev_id := v_id;
     is_new := true;
     if i_deliver_at > v_now then
-        perform pgq.check_delayed(i_queue_name, i_deliver_at, 1);
+        perform pgq.begin_delayed(i_queue_name, i_deliver_at, 1);
         insert into pgq.delayed_event (ev_deliver_at, ev_queue, ev_id, ev_time, ev_txid,
             ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
         values (i_deliver_at, q.queue_id, v_id, now(), txid_current(),
@@ -79,9 +79,9 @@ begin
         return;
     end if;
     if q.queue_per_tx_limit is not null then
-        perform pgq.check_insert(i_queue_name, q.queue_id, false, q.queue_per_tx_limit, 1);
+        perform pgq.count_insert(i_queue_name, q.queue_id, false, q.queue_per_tx_limit, 1);
     end if;
-    perform set_config('pgq.once_' || q.queue_id, 'on', true);  -- for open_stage
+    perform set_config('pgq.no_stage_' || q.queue_id, 'on', true);  -- for open_stage
     perform pgq.insert_row(q.queue_id, v_id, now(), null, null,
         ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
 end $$;

@@ -15,7 +15,7 @@ begin
     perform pgq.check_arrays(ev_types, ev_datas, ev_extra1s, ev_extra2s, ev_extra3s, ev_extra4s);
     select * into q from pgq.queue where queue_name = i_queue_name;
     if q.queue_id is null or q.queue_disable_insert or q.queue_per_tx_limit is not null then
-        perform pgq.check_insert(
+        perform pgq.count_insert(
             i_queue_name, q.queue_id, q.queue_disable_insert, q.queue_per_tx_limit, v_events);
     end if;
     perform txid_current();  -- before the ids, as in build_insert_leaf

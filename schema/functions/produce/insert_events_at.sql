@@ -17,7 +17,7 @@ begin
         return;
     end if;
     perform pgq.check_arrays(ev_types, ev_datas, ev_extra1s, ev_extra2s, ev_extra3s, ev_extra4s);
-    q := pgq.check_delayed(i_queue_name, i_deliver_at, cardinality(ev_types));
+    q := pgq.begin_delayed(i_queue_name, i_deliver_at, cardinality(ev_types));
     return query
     with ordered as materialized (
         select * from unnest(ev_types, ev_datas, ev_extra1s, ev_extra2s, ev_extra3s, ev_extra4s)

@@ -9,7 +9,7 @@
 --   events: the epoch had other events, or a later epoch is committed, so the writer's checkpoint
 --   is older than the ledger.
 -- Returns: 1 released; 0 this epoch, or a later one, was committed before.
--- Raises: PQ001; PQ006, PQ007 as check_insert; PQ009 a NULL, a negative number, or a stage named
+-- Raises: PQ001; PQ006, PQ007 as count_insert; PQ009 a NULL, a negative number, or a stage named
 --   twice; PQ012 as check_moved; PQ018 not all of these stages wait; PQ019 the epoch was committed
 --   with another fingerprint, or a later one was; 40001 in REPEATABLE READ, another session was
 --   faster; 42P01 the queue was dropped meanwhile.
@@ -37,7 +37,7 @@ begin
     end if;
     perform pgq.check_name('writer', i_writer, 200);
     select * into q from pgq.queue where queue_name = i_queue_name;
-    perform pgq.check_insert(i_queue_name, q.queue_id, false, null, 0);
+    perform pgq.count_insert(i_queue_name, q.queue_id, false, null, 0);
     perform pgq.check_moved(q);
     perform pgq.lock_current_table(q);
     insert into pgq.ledger as l (ledger_queue, ledger_writer, ledger_epoch, ledger_fingerprint)
@@ -66,7 +66,7 @@ begin
         end if;
         return 0;
     end if;
-    perform pgq.check_insert(i_queue_name, q.queue_id, q.queue_disable_insert, q.queue_per_tx_limit,
+    perform pgq.count_insert(i_queue_name, q.queue_id, q.queue_disable_insert, q.queue_per_tx_limit,
         least(i_events, 2147483647)::int);
     update pgq.stage
        set stage_released_by = txid_current(),

@@ -23,9 +23,9 @@ declare
 begin
     perform pgq.check_name('writer', i_writer, 200);
     select * into q from pgq.queue where queue_name = i_queue_name;
-    perform pgq.check_insert(i_queue_name, q.queue_id, q.queue_disable_insert, null, 0);
+    perform pgq.count_insert(i_queue_name, q.queue_id, q.queue_disable_insert, null, 0);
     perform pgq.check_moved(q);
-    if current_setting('pgq.once_' || q.queue_id, true) <> '' then
+    if current_setting('pgq.no_stage_' || q.queue_id, true) <> '' then
         raise exception 'this transaction has inserted an event with a key or a delay'
             using errcode = 'PQ009',
             hint = 'stage in a transaction of its own: see pgq.check_unstaged';

@@ -3,9 +3,10 @@
 -- It looks for claimable runs twice: before and after a refill. A refill is made when nothing is
 -- left, and ahead when half of a large one is gone. Where a limit is reached, only a sweep may
 -- help: it returns what nobody holds any more.
--- Parameters: i_alone: the transaction ends with this call. Then it waits while another session
---   refills, and may refill ahead; else it would hold the lock of a refill until its end. i_last:
---   as last_number returned it.
+-- Parameters: i_alone: no call follows in the transaction. Then it waits while another session
+--   refills, and may refill ahead: it holds the lock of its refill no longer than this call. Calls
+--   before it may have locked runs of claims, which a refill passes over. i_last: as last_number
+--   returned it.
 -- Returns: events with their attempts, this one included, and the token of the claim; suspect: see
 --   sweep_runs.
 -- Raises: PQ012 as read_events; PQ025 the holder is gone; as refill.
@@ -23,7 +24,9 @@ declare
     r pgq.inflight;
     m record;
     v_token bigint;
-    v_count int := 0;
+    v_rows int;
+    v_found boolean := false;  -- there was something to claim
+    v_half_gone boolean;  -- of a large refill
     v_more boolean;
     v_limited constant boolean := s.sub_limit is not null or s.sub_rate is not null;
     v_limit int := i_limit;
@@ -52,9 +55,10 @@ begin
                 pgq.event_table(s.sub_queue, r.run_table))
                 using r.run_ids, r.run_places, r.run_attempts, r.run_token,
                       r.run_part is not null;
-            get diagnostics v_count = row_count;
-            exit when v_count = cardinality(r.run_ids);
-            return query
+            get diagnostics v_rows = row_count;
+            v_found := true;
+            exit when v_rows = cardinality(r.run_ids);
+            return query  -- its event table was truncated: see inflight_copy
             select e.ev_id, e.ev_time, e.ev_txid, e.ev_retry, e.ev_type, e.ev_data, e.ev_extra1,
                    e.ev_extra2, e.ev_extra3, e.ev_extra4, r.run_attempts, r.run_token,
                    r.run_part is not null
@@ -74,22 +78,27 @@ begin
                        e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4, m.attempts[e.n],
                        v_token, m.suspect
                   from pgq.read_events(s.sub_queue, m.ids, m.places, m.tables) e;
-                v_count := 1;
+                v_found := true;
                 exit;
             end if;
         end if;
         exit when v_round = 2;
         v_more := pgq.sweep_runs(s, f, i_last);
-        exit when (v_limit = 0 or not pgq.refill(s, i_limit, i_alone)) and not v_more;
+        exit when (v_limit = 0 or not pgq.refill(s, i_limit, i_alone, f.front_no))
+              and not v_more;
     end loop;
-    if v_count > 0 and i_alone and (
-            r.run_no between f.front_half and f.front_end
-            or r.run_no is null and f.front_half < f.front_end and not exists (
+    if not v_found or not i_alone then
+        return;
+    end if;
+    v_half_gone := case when r.run_no is not null
+        then r.run_no between f.front_half and f.front_end
+        else f.front_half < f.front_end and not exists (
                 select from pgq.inflight
                  where run_sub = s.sub_id and run_token = 0 and run_no >= f.front_low
-                   and run_no < f.front_half)) then
-        perform pgq.refill(s, i_limit, false);
-    elsif v_count > 0 and i_alone and f.front_swept < clock_timestamp() - interval '1 second' then
+                   and run_no < f.front_half) end;
+    if v_half_gone then
+        perform pgq.refill(s, i_limit, false, f.front_no);
+    elsif f.front_swept < clock_timestamp() - interval '1 second' then
         perform pgq.sweep_runs(s, f, i_last);
     end if;
 end $$;

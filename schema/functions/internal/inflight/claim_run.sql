@@ -18,7 +18,7 @@ begin
            run_due = case when i_holder is null then clock_timestamp() + i_lease end
      where ctid = coalesce((
             select ctid from pgq.inflight
-             where run_sub = i_sub and run_token = -4 and run_no >= f.front_back
+             where run_sub = i_sub and run_token = -3 and run_no >= f.front_back
              order by run_no limit 1 for update skip locked), (
             select ctid from pgq.inflight c
              where run_sub = i_sub and run_token = 0 and run_no >= f.front_low

@@ -26,7 +26,7 @@ begin
                   - cardinality(run_ids) as before
           from (select * from (
                     select ctid as place, * from pgq.inflight
-                     where run_sub = i_sub and run_token = -4 and run_no >= f.front_back
+                     where run_sub = i_sub and run_token = -3 and run_no >= f.front_back
                      order by run_no limit i_limit for update skip locked) returned
                 union all
                 select * from (

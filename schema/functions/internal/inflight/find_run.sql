@@ -11,7 +11,7 @@ begin
         select * into r from pgq.inflight where run_sub = s.sub_id and run_ids @> array[i_id]
          order by run_no limit 1;
         exit when found or v_round = 2;
-        perform pgq.refill(s, 1, false);
+        perform pgq.refill(s, 1, false, null);
     end loop;
     return r;
 end $$;

@@ -1,5 +1,8 @@
 -- The end of the next refill: now; in a backlog, the tick before which there are about i_events new
 -- events. The tick of a snapshot is one that the snapshot sees.
+--
+-- While rows of a table are copied, only a tick is a cut that has the rows in their place: see
+-- copy_chunk. The lock is held until the end of the transaction, which delays the copy only.
 -- Returns: the snapshot, with an event sequence and a tick of that time; is_tick: it is a tick's,
 --   and there is more behind it.
 create or replace function pgq.next_front(
@@ -19,10 +22,20 @@ begin
          order by tick_id limit 1;
     end if;
     is_tick := snapshot is not null;
-    if not is_tick then
+    if is_tick then
+        return;
+    elsif pg_try_advisory_xact_lock_shared(pgq.lock_number('copying'), s.sub_queue) then
         -- one statement: the snapshot sees the tick, and so all that the tick sees
         select txid_current_snapshot(), tick_id into snapshot, tick
           from pgq.tick where tick_queue = s.sub_queue order by tick_id desc limit 1;
         seq := coalesce(pg_sequence_last_value(v_sequence), 0);
+        return;
+    end if;
+    select tick_snapshot, tick_id, tick_event_seq into snapshot, tick, seq
+      from pgq.tick where tick_queue = s.sub_queue order by tick_id desc limit 1;
+    if txid_snapshot_xmax(snapshot) <= txid_snapshot_xmax(f.front_snapshot) then
+        snapshot := f.front_snapshot;
+        tick := f.front_tick;
+        seq := f.front_seq;
     end if;
 end $$;

@@ -17,7 +17,7 @@ begin
          where key is not null and slot <= v_per_key
     loop
         update pgq.inflight
-           set run_token = -4, run_no = nextval('pgq.run_no_seq'), run_slot = r.slot
+           set run_token = -3, run_no = nextval('pgq.run_no_seq'), run_slot = r.slot
          where run_token = -2 and ctid = (
                 select ctid from pgq.inflight
                  where run_sub = i_sub and run_key = r.key and run_token = -2

@@ -11,7 +11,7 @@ returns int language plpgsql as $$
 declare
     v_count int;
 begin
-    update pgq.inflight set run_token = -4, run_no = nextval('pgq.run_no_seq')
+    update pgq.inflight set run_token = -3, run_no = nextval('pgq.run_no_seq')
      where run_token = -2 and ctid = any (array(
             select (select i.ctid from pgq.inflight i
                      where i.run_sub = i_sub and i.run_key = e.key

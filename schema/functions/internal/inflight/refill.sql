@@ -6,12 +6,14 @@
 -- reads little by little. That no id was taken since says nothing: a producer takes its id before
 -- it commits. A tick that was chosen by its sequence number may see nothing new: then it goes on
 -- from there.
+-- Parameters: i_seen: the front_no by which the caller looked for runs. Others may have made some
+--   since then, so that nothing is new for this refill.
 -- Returns: whether looking again is worth while.
 -- Raises: PQ012 the queue was moved, or as check_queue; PQ024 it was detached; as range_sql.
 -- Writes: advisory lock; insert, delete pgq.front; as check_queue, add_runs, add_pieces,
 --   take_piece, follow_front.
 create or replace function pgq.refill(
-    s pgq.registration, i_limit int, i_alone boolean)
+    s pgq.registration, i_limit int, i_alone boolean, i_seen bigint)
 returns boolean language plpgsql as $$
 declare
     f pgq.front;
@@ -35,6 +37,7 @@ declare
     v_large boolean;
     v_more boolean := false;
     v_moved boolean := false;
+    v_more_runs boolean;
 begin
     if not pg_try_advisory_xact_lock(pgq.lock_number('refill'), s.sub_id) then
         if i_alone then
@@ -69,10 +72,10 @@ begin
         select piece_front, piece_group into p from pgq.piece where piece_sub = s.sub_id
          order by piece_front, piece_group limit 1;
         v_more := found;
-        if v_more then
+        if v_more then  -- a piece of a large range that was noted before
             select * into v_ids, v_places, v_tables, v_keys
               from pgq.take_piece(s, p.piece_front, p.piece_group, c_key);
-        else
+        else  -- the next range, which is read at once if it is small, else noted in pieces
             exit when v_events > 0;
             b := pgq.next_front(s, f, c_most);
             v_ids := null;
@@ -82,7 +85,7 @@ begin
                   from pgq.read_new(s, f.front_snapshot, b.snapshot, c_key, 4 * c_most);
                 v_large := coalesce(cardinality(v_ids) = 4 * c_most, false);
             end if;
-            exit when not v_large and not b.is_tick and v_ids is null;
+            exit when not v_large and not b.is_tick and v_ids is null;  -- nothing is new
             if v_large then
                 perform pgq.add_pieces(s, f.front_no, f.front_snapshot, b.snapshot);
             end if;
@@ -91,7 +94,7 @@ begin
             f.front_tick := b.tick;
             v_moved := true;
             v_more := b.is_tick;
-            continue when v_large;
+            continue when v_large;  -- with its pieces
         end if;
         if cardinality(v_ids) > 0 then
             made := pgq.add_runs(s, (f.front_no + 1 << 24) + v_events, least(i_limit, 32),
@@ -105,7 +108,7 @@ begin
         -- Nothing is new. The front follows the ticks once a second at most, for rotation, and so
         -- that the transactions to look at do not become many.
         if b.tick <= f.front_tick or f.front_moved > clock_timestamp() - interval '1 second' then
-            return false;
+            return f.front_no > i_seen;
         end if;
         v_moved := true;
         f.front_snapshot := b.snapshot;
@@ -130,6 +133,7 @@ begin
         raise exception 'the consumer has another key now' using errcode = '40001',
             hint = 'roll back and call again';
     end if;
+    v_more_runs := v_events > 0 or f.front_no > i_seen;
     f.front_no := f.front_no + 1;
     f.front_low := least(f.front_low, v_first);
     f.front_half := case when v_more then v_first + v_runs / 2 else c_end end;
@@ -138,5 +142,5 @@ begin
     if v_events = 0 then
         perform pgq.follow_front(s, f);
     end if;
-    return v_events > 0;
+    return v_more_runs;
 end $$;

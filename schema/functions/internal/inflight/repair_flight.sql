@@ -29,7 +29,7 @@ begin
            and cardinality(i.run_ids) = cardinality(moved.places)$sql$,
         pgq.event_table(i_queue_id, 0)) using i_queue_id;
     update pgq.inflight
-       set run_token = -4, run_no = nextval('pgq.run_no_seq'), run_due = null, run_holder = null,
+       set run_token = -3, run_no = nextval('pgq.run_no_seq'), run_due = null, run_holder = null,
            run_took = null
       from pgq.registration where run_sub = sub_id and sub_queue = i_queue_id and run_token > 0;
     delete from pgq.holder using pgq.registration

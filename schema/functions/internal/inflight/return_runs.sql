@@ -23,7 +23,7 @@ begin
     -- what an earlier event of its key is before waits for that one, whatever its delay
     with returned as (
         update pgq.inflight i
-           set run_token = case when o.waits then -2 when i_delay > '0' then -1 else -4 end,
+           set run_token = case when o.waits then -2 when i_delay > '0' then -1 else -3 end,
                run_no = nextval('pgq.run_no_seq'),
                run_due = case when i_delay > '0' and not o.waits
                    then clock_timestamp() + i_delay end,

@@ -5,10 +5,11 @@
 -- A process is dead when its session lock is free. That says nothing after a restart of the server,
 -- which frees all locks while handlers run, nor behind a pooler: then the lease counts.
 --
--- Of the events of a claim that never ended, one may have killed the process. So they are
--- suspects: a tenth of them at most are claimed together, and in the end each alone. An event is
--- dead when three claims that had it alone never ended. All that a process had in hand is one
--- claim.
+-- Of the events of a claim that never ended, one may have killed the process. Most processes die of
+-- something else, so the first time that changes nothing: suspects keep handlers idle. The second
+-- time they are suspects: a tenth of them at most are claimed together, and in the end each alone.
+-- An event is dead when three claims that had it alone never ended. All that a process had in hand
+-- is one claim.
 --
 -- Of a key, only the first run is claimable, or those that get a slot. What has no lease because
 -- its process has no row any more is returned too, every five seconds.
@@ -44,12 +45,14 @@ begin
     if not found then
         return false;  -- it is plain now: see leave_flight
     end if;
+    -- Which holders are gone, and how many events each had in hand.
     select array_agg(holder_id), array_agg(events) into v_ended, v_in_hand
       from pgq.holder
      cross join lateral (
             select coalesce(sum(cardinality(run_ids)), 0)::int as events from pgq.inflight
              where run_sub = s.sub_id and run_token > 0 and run_holder = holder_id) i
      where holder_sub = s.sub_id and pgq.holder_is_gone(holder);
+    -- Runs that are due, and claimed ones whose holder is gone: to make claimable, or dead.
     for r in
         select * from pgq.inflight
          where ctid = any (array(
@@ -73,17 +76,21 @@ begin
         else
             update pgq.inflight
                set run_token = case
-                       when r.run_slot is not null then -4
+                       when r.run_slot is not null then -3
                        when s.sub_per_key > 1 and r.run_key is not null and r.run_token = -1 then -2
                        when exists (
                             select from pgq.inflight e
                              where e.run_sub = s.sub_id and e.run_key = r.run_key
                                and e.run_ord < r.run_ord) then -2
-                       else -4 end,
+                       else -3 end,
                    run_no = nextval('pgq.run_no_seq'), run_due = null,
                    run_holder = null, run_took = null,
-                   run_part = case when v_took is not null then greatest(1, v_took / 10) end,
-                   run_crashes = case when v_took = 1 then run_crashes + 1 else 0 end
+                   run_part = case when v_took = 1
+                           or v_took > 1 and (r.run_part is not null or r.run_crashes < 0)
+                       then greatest(1, v_took / 10) end,
+                   run_crashes = case when v_took = 1 then greatest(run_crashes, 0) + 1
+                       when v_took > 1 and r.run_part is null and r.run_crashes = 0 then -1
+                       else 0 end
              where run_sub = s.sub_id and run_token = r.run_token and run_no = r.run_no;
         end if;
         v_count := v_count + 1;
@@ -92,10 +99,12 @@ begin
     if v_keys is not null then
         perform pgq.fill_slots(s, v_keys);
     end if;
+    -- Holders that are gone go, once none of their runs is claimed.
     delete from pgq.holder
      where holder_id = any (v_ended) and not exists (
             select from pgq.inflight
              where run_sub = s.sub_id and run_token > 0 and run_holder = holder_id);
+    -- The marks of the front: see pgq.front.
     f.front_no := f.front_no + 1;
     f.front_swept := c_now;
     if c_all then
@@ -108,7 +117,7 @@ begin
     if f.front_next_xid <= txid_snapshot_xmin(txid_current_snapshot()) and i_last is not null then
         f.front_back := least(f.front_next_back, (
             select run_no from pgq.inflight
-             where run_sub = s.sub_id and run_token = -4 and run_no >= f.front_back
+             where run_sub = s.sub_id and run_token = -3 and run_no >= f.front_back
              order by run_no limit 1));
         f.front_next_back := i_last;
         f.front_next_xid := txid_current();

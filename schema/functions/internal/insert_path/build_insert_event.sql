@@ -37,7 +37,7 @@ begin
       into v_queue, v_table, v_disabled, v_limit
       from pgq.queue q where q.queue_name = insert_event.queue_name;
     if v_queue is null or v_disabled or v_limit is not null then
-        perform pgq.check_insert(queue_name, v_queue, v_disabled, v_limit, 1);
+        perform pgq.count_insert(queue_name, v_queue, v_disabled, v_limit, 1);
     end if;
     v_txid := txid_current();
 %sreturn pgq.insert_row(v_queue, null, now(), null, null, %s);

@@ -13,7 +13,7 @@
 -- Returns: how many events were moved.
 -- Raises: PQ009 delayed events in a transaction that is a stage, and would be hidden with it.
 -- Writes: delete pgq.retry_queue or pgq.delayed_event; insert into the queue's current table;
---   nextval of its sequence; the setting pgq.once_<queue id> for delayed events.
+--   nextval of its sequence; the setting pgq.no_stage_<queue id> for delayed events.
 create or replace function pgq.move_due(
     q pgq.queue, i_table text, i_from timestamptz, i_xmax bigint, i_xip bigint[], i_limit int)
 returns int language plpgsql as $$
@@ -62,7 +62,7 @@ begin
     get diagnostics v_moved = row_count;
     perform nextval(q.queue_event_seq::regclass) from generate_series(1, v_moved);
     if v_delayed and v_moved > 0 then
-        perform set_config('pgq.once_' || q.queue_id, 'on', true);  -- for open_stage
+        perform set_config('pgq.no_stage_' || q.queue_id, 'on', true);  -- for open_stage
     end if;
     return v_moved;
 end $$;

@@ -15,7 +15,9 @@ begin
         hint = case i_is
             when 'shared' then format('select * from pgq.receive(%L, %L)', i_queue_name,
                 i_consumer_name)
-            when 'plain' then format('run it as one process, or, while nobody runs it: select '
-                'pgq.set_consumer_mode(%L, %L, ''shared'')', i_queue_name, i_consumer_name)
+            when 'plain' then format('run it as one process, or, while nobody runs it: pgqpy '
+                'consumer set %s %s mode=shared, or select '
+                'pgq.set_consumer_mode(%L, %L, ''shared'')', i_queue_name, i_consumer_name,
+                i_queue_name, i_consumer_name)
             else 'name the consumer' end;
 end $$;

@@ -1,6 +1,6 @@
 -- The row of a queue. A caller that locks the row does so first, in a statement of its own: this
 -- read is younger than the lock.
--- Raises: PQ001 No such queue.
+-- Raises: PQ001 No such queue; PQ026 it was renamed.
 create or replace function pgq.find_queue(i_queue_name text)
 returns pgq.queue language plpgsql as $$
 declare

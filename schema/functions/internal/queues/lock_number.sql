@@ -18,5 +18,6 @@ returns int language sql immutable as $$
         when 'refill' then 7366519  -- sub_id
         when 'holder' then 7366520  -- holder_id
         when 'claim' then 7366521  -- sub_id: see claim_limit
+        when 'copying' then 7366522  -- queue_id: see hold_cuts
     end
 $$;

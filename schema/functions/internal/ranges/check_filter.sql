@@ -1,7 +1,8 @@
 -- Checks and normalises a filter, which says what events a subscription, or a reader of ticks,
 -- takes. It is an object of lists: {"types": ["order.*", "invoice"], "extra1": ["eu", "us"]}. Each
 -- list is a condition: the event's field is one of these values. An event passes if it meets all
--- conditions. A type that ends with * is a prefix. A null field meets no condition.
+-- conditions. A type that ends with * is a prefix. A null field meets no condition. In the setting
+-- `filter` of a Python consumer, the key of the types is "type".
 -- Returns: the filter with its values in order, each once; null if every event passes, as with the
 --   type *.
 -- Raises: PQ009 another condition; a condition that is no list of texts, or an empty one; more than

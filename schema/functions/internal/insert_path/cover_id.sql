@@ -5,7 +5,7 @@
 -- the sequence moves up to the id instead.
 -- Raises: PQ009 the id is beyond the sequence, or as seq_setval.
 -- Writes: as seq_setval, in a queue with an external ticker.
-create or replace function pgq.check_id(q pgq.queue, i_id bigint)
+create or replace function pgq.cover_id(q pgq.queue, i_id bigint)
 returns void language plpgsql as $$
 begin
     if i_id <= pgq.seq_getval(q.queue_event_seq) then

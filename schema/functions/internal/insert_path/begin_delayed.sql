@@ -1,11 +1,11 @@
--- Checks the insert of delayed events, and counts them where the queue limits a transaction's
--- events.
+-- Begins the insert of delayed events: checks it, counts the events where the queue limits those of
+-- a transaction, and notes that the transaction cannot become a stage.
 -- Parameters: i_events: how many events the caller is about to insert.
 -- Returns: the queue.
--- Raises: as check_insert, check_unstaged; PQ009 a time more than a century ahead.
--- Writes: as check_insert; the setting pgq.once_<queue id>; takes an xid, before the caller takes
---   ids: see build_insert_leaf.
-create or replace function pgq.check_delayed(
+-- Raises: as count_insert, check_unstaged; PQ009 a time more than a century ahead.
+-- Writes: as count_insert; the setting pgq.no_stage_<queue id>; takes an xid, before the caller
+--   takes ids: see build_insert_leaf.
+create or replace function pgq.begin_delayed(
     i_queue_name text, i_deliver_at timestamptz, i_events int)
 returns pgq.queue language plpgsql as $$
 declare
@@ -13,7 +13,7 @@ declare
 begin
     select * into q from pgq.queue where queue_name = i_queue_name;
     if q.queue_id is null or q.queue_disable_insert or q.queue_per_tx_limit is not null then
-        perform pgq.check_insert(
+        perform pgq.count_insert(
             i_queue_name, q.queue_id, q.queue_disable_insert, q.queue_per_tx_limit, i_events);
     end if;
     if to_regclass(q.queue_event_seq) is null then  -- an old snapshot still shows the queue
@@ -26,7 +26,7 @@ begin
             hint = 'at most 100 years ahead';
     end if;
     perform pgq.check_unstaged(q.queue_id);
-    perform set_config('pgq.once_' || q.queue_id, 'on', true);  -- for open_stage
+    perform set_config('pgq.no_stage_' || q.queue_id, 'on', true);  -- for open_stage
     perform txid_current();
     return q;
 end $$;

@@ -6,7 +6,7 @@
 --   i_events: how many events the caller is about to insert.
 -- Raises: PQ001, PQ006, PQ007, PQ009.
 -- Writes: the setting pgq.tx_events_<queue id>.
-create or replace function pgq.check_insert(
+create or replace function pgq.count_insert(
     i_queue_name text, i_queue_id int, i_disabled boolean, i_limit int, i_events int)
 returns void language plpgsql as $$
 declare
@@ -20,14 +20,15 @@ begin
     elsif i_disabled and current_setting('session_replication_role') <> 'replica' then
         raise exception 'Insert into queue disallowed' using errcode = 'PQ006',
             detail = format('queue %s', i_queue_name),
-            hint = format(
-                'select pgq.set_queue_config(%L, ''disable_insert'', ''false'')', i_queue_name);
+            hint = coalesce(pgq.capture_hint(), format(
+                'select pgq.set_queue_config(%L, ''disable_insert'', ''false'')', i_queue_name));
     elsif i_limit is not null then
         v_count := coalesce(nullif(current_setting(v_setting, true), '')::bigint, 0) + i_events;
         if v_count > i_limit then
             raise exception 'Queue ''%'' allows max % events from one TX', i_queue_name, i_limit
                 using errcode = 'PQ007',
-                hint = 'insert fewer events in one transaction, or raise the queue''s per_tx_limit';
+                hint = coalesce(pgq.capture_hint(),
+                    'insert fewer events in one transaction, or raise the queue''s per_tx_limit');
         end if;
         perform set_config(v_setting, v_count::text, true);
     end if;
