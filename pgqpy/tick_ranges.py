@@ -11,7 +11,7 @@ from psycopg.rows import tuple_row
 
 from pgqpy import calls
 from pgqpy.calls import read, ticks
-from pgqpy.errors import DatabaseRestored, QueueNotFound
+from pgqpy.errors import DatabaseRestored, InvalidArgument, QueueNotFound, SchemaMissing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,13 +34,6 @@ class Queue(NamedTuple):
     first_tick: int  # the first tick from low_tick on
     last_tick: int
     last_time: str  # of the last tick, in UTC
-
-
-class Limits(NamedTuple):
-    """The size limits of a range, which is at least one tick. None means no limit."""
-
-    events: int | None = None
-    ticks: int | None = None
 
 
 class Position(NamedTuple):
@@ -75,6 +68,13 @@ POSITION: LiteralString = """
       join pgq.consumer on co_id = sub_consumer
      where queue_name = %s and co_name = %s"""
 
+# Infinite times, which an external ticker may give, cannot be subtracted.
+ARE_APART: LiteralString = """
+    select bool_or(first.tick_time + %(time)s <= last.tick_time)
+      from pgq.tick first, pgq.tick last
+     where first.tick_queue = %(queue)s and first.tick_id = %(first)s
+       and last.tick_queue = %(queue)s and last.tick_id = %(last)s"""
+
 # The last tick at or before a time: one range's end time and the next one's start time give the
 # same tick.
 TICK_AT: LiteralString = """
@@ -87,21 +87,11 @@ ADJACENT_TICKS: LiteralString = """
            min(tick_id) filter (where tick_id >= %(tick)s)
       from pgq.tick where tick_queue = %(queue)s and tick_id >= %(low)s"""
 
-# Whole ticks, at least one. If compaction has removed the tick `most`, the next one counts.
-RANGE_END: LiteralString = """
-    select max(tick_id) from (
-        select tick_id, tick_event_seq, row_number() over (order by tick_id) as number
-          from pgq.tick
-         where tick_queue = %(queue)s and tick_id > %(start)s
-           and tick_id <= (select min(tick_id) from pgq.tick
-                            where tick_queue = %(queue)s and tick_id >= %(most)s)
-         order by tick_id
-         limit %(ticks)s) t
-     where number = 1 or %(events)s::bigint is null
-        or tick_event_seq - %(events)s::bigint <= (
-            select tick_event_seq from pgq.tick
-             where tick_queue = %(queue)s and tick_id = %(start)s)"""
-
+# Event tables have no statistics: the planner would guess wrong.
+READ_SETTINGS = """
+    set transaction isolation level read committed;
+    set local enable_seqscan = off; set local enable_bitmapscan = off;
+    set local enable_sort = off; set local jit = off"""
 LOCK = sql.SQL("lock table {} in access share mode")
 
 
@@ -115,10 +105,21 @@ def find_queue(client: Client, name: str) -> Queue:
     client.runner.require_pgqpy("tick_event_sql")
     row = _row(client, QUEUE, (name,))
     if row is None:
-        raise QueueNotFound(queue=name)
+        raise queue_not_found(client, name)
     if row[4] is None:
         raise QueueNotFound(f"queue {name!r} has no ticks: start pgqpy ticker run", queue=name)
     return Queue(name, *row)
+
+
+def queue_not_found(client: Client, name: str) -> QueueNotFound:
+    """Return the error for a missing queue, from the server: it knows whether it was renamed."""
+    try:
+        client.call(calls.admin.get_rotation_info(name))
+    except QueueNotFound as error:
+        return error
+    except (SchemaMissing, InvalidArgument):  # by the extension pgq; no name that a queue can have
+        pass
+    return QueueNotFound(queue=name)
 
 
 def find_queue_name(client: Client, queue_id: int) -> str:
@@ -144,6 +145,12 @@ def find_tick_times(client: Client, queue_id: int, *ticks: int) -> dict[int, str
         return dict(cursor.execute(TICK_TIMES, (queue_id, list(ticks))).fetchall())
 
 
+def are_apart(client: Client, queue: Queue, first: int, last: int, time: timedelta) -> bool:
+    """Return whether so much time or more lies between two ticks."""
+    params = {"queue": queue.id, "first": first, "last": last, "time": time}
+    return bool(_row(client, ARE_APART, params)[0])
+
+
 def tick_at(client: Client, queue: Queue, time: datetime) -> int | None:
     """Return the last tick at or before a time; None if all readable ticks are later."""
     row = _row(client, TICK_AT, (queue.id, queue.low_tick, time))
@@ -156,13 +163,6 @@ def adjacent_ticks(client: Client, queue: Queue, tick: int) -> tuple[int | None,
     return row[0], row[1]
 
 
-def find_end(client: Client, queue: Queue, start: int, most: int, limits: Limits) -> int | None:
-    """Return the last tick of the range after `start`; None if there is no later tick."""
-    wanted = {"queue": queue.id, "start": start, "most": most, **limits._asdict()}
-    end: int | None = _row(client, RANGE_END, wanted)[0]
-    return end
-
-
 @contextmanager
 def locked_queue(client: Client, name: str) -> Iterator[Queue]:
     """Return the queue, and keep its ticks and events until the end of the block.
@@ -171,10 +171,19 @@ def locked_queue(client: Client, name: str) -> Iterator[Queue]:
     rotation. The queue is read again after the lock, because rotation may have run in between.
     """
     with client.transaction():
-        client.connection.execute("set transaction isolation level read committed")
+        client.connection.execute(READ_SETTINGS)
         found = find_queue(client, name)
         client.connection.execute(LOCK.format(sql.SQL(found.table)))
         yield find_queue(client, name)
+
+
+def has_events(
+    client: Client, queue: Queue, start: int, end: int, types: Sequence[str] | None
+) -> bool:
+    """Return whether a range holds an event of these types. Call it inside `locked_queue`."""
+    text = client.call(calls.ticks.tick_event_sql(queue.name, start, end, types=types))
+    query = sql.SQL("select exists (select from ({}) e)").format(sql.SQL(text))
+    return bool(_row(client, query, None)[0])
 
 
 def _row(client: Client, query: LiteralString | sql.Composed, params: Any) -> Any:
@@ -304,7 +313,7 @@ def find_first(client: Client, queue: str) -> Cut:
     found = _tick(client, FIRST_TICK, queue)
     if found is None:
         if not client.get_queue_info(queue):
-            raise QueueNotFound(queue=queue)
+            raise queue_not_found(client, queue)
         raise DatabaseRestored(f"queue {queue!r} has no tick: pgqpy doctor says more", queue=queue)
     return found
 
@@ -380,18 +389,16 @@ def newest(
     wanted: Wanted = ALL,
     *,
     ticks: int | None = None,
-    after: int | None = None,
 ) -> tuple[list[Event], Cut]:
     """Return the newest wanted events before the last tick, at most `limit`, and that tick.
 
-    `ticks`: of the last so many only. `after`: only those after this tick.
+    `ticks`: of the last so many only.
     """
     found: list[Event] = []
     with reading(client):
         first, last, width = find_first(client, queue).tick_id, find_last(client, queue), 1
         end = last.tick_id
         first = first if ticks is None else max(first, end - ticks)
-        first = first if after is None else max(first, after)
         _read(client, queue, end, end, wanted, "desc", 0)  # it checks the rights
         while len(found) < limit and end > first:
             start = find_tick(client, queue, max(first, end - width))

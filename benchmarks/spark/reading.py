@@ -13,15 +13,17 @@ import pgqpy
 from benchmarks import events
 from benchmarks.figures import Figure, interleave, verify
 from benchmarks.spark.database import QUEUE, by_queue
+from benchmarks.spark.session import CORES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame
 
     from benchmarks.spark.database import QueueDatabase
 
 PGQ, WITH_TICK, JDBC = "pgqpy", "pgqpy with tick_id", "JDBC"
+STREAM = "pgqpy, a stream until it has all"
 COLUMNS = "ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4"  # noqa: E501  # as one writes it
 SCHEMA = (
     "ev_id BIGINT, ev_time TIMESTAMP, ev_txid BIGINT, ev_retry INT, ev_type STRING, "
@@ -31,6 +33,9 @@ FETCH = 10_000  # rows; Spark's default keeps them all in memory, and takes half
 WARM_UP = 2  # rounds that do not count: Java's compiler is still at work
 COMMIT, TICKS = 1000, 10
 HALF = """select percentile_disc(0.5) within group (order by ev_txid) from pgq.event_1"""
+NOOP, PARSED = "noop", "from_json, Parquet"
+SINKS = (NOOP, "Parquet", PARSED)
+JSON = "n STRING, data STRING"
 NUMBERS = "cast(get_json_object(ev_data, '$.n') as long)"
 
 
@@ -73,26 +78,56 @@ def by_jdbc(database: QueueDatabase, halves: list[str]) -> DataFrame:
 
 
 def measure(
-    frames: dict[str, Callable[[], DataFrame]],
+    database: QueueDatabase,
+    frames: Mapping[str, Callable[[], DataFrame]],
     count: int,
     rounds: int,
+    folder: str,
     say: Callable[[str], None],
-) -> dict[str, Figure]:
-    """Return events a second of each, after a check of the rows."""
+) -> dict[str, dict[str, Figure]]:
+    """Return events a second of each, for each sink, after a check of the rows."""
     for name, frame in frames.items():
         found = frame().selectExpr("count(*)", f"sum({NUMBERS})").head()
         verify(f"{name}: count and sum of events read", found, (count, events.total(count)))
-    runs = {name: partial(rate, name, frame, count) for name, frame in frames.items()}
-    found_rates = interleave(runs, WARM_UP + rounds, say)
-    return {name: Figure(figure.values[WARM_UP:]) for name, figure in found_rates.items()}
+    rates = {}
+    for sink in SINKS:
+        runs = {
+            name: partial(rate, name, frame, count=count, sink=sink, folder=folder)
+            for name, frame in frames.items()
+            if sink == NOOP or name != WITH_TICK
+        }
+        if sink == NOOP:
+            runs[STREAM] = partial(stream_rate, database, count, folder)
+        found_rates = interleave(runs, WARM_UP + rounds, say)
+        rates[sink] = {name: Figure(each.values[WARM_UP:]) for name, each in found_rates.items()}
+    return rates
 
 
-def rate(name: str, frame: Callable[[], DataFrame], count: int) -> float:
-    """Read all events into a sink that drops them; return events a second of the whole read."""
+def rate(name: str, frame: Callable[[], DataFrame], *, count: int, sink: str, folder: str) -> float:
+    """Read all events into a sink; return events a second of the whole read."""
     seen = Observation()
     began = time.perf_counter()
     observed = frame().observe(seen, functions.count(functions.lit(1)).alias("events"))
-    observed.write.format("noop").mode("overwrite").save()
+    if sink == PARSED:
+        parsed = functions.from_json("ev_data", JSON).alias("row")
+        observed = observed.select("ev_id", "ev_time", "ev_type", parsed)
+    kind = "noop" if sink == NOOP else "parquet"
+    observed.write.format(kind).mode("overwrite").save(f"{folder}/read")
     took = time.perf_counter() - began
     verify(f"{name}: events read", seen.get["events"], count)
+    return count / took
+
+
+def stream_rate(database: QueueDatabase, count: int, folder: str) -> float:
+    """Read all events by a new stream until it has them; return events a second."""
+    place = f"{folder}/{time.monotonic_ns()}"  # a checkpoint of its own
+    options = database.queue(minPartitions=CORES, consumer="stream", startingOffsets="earliest")
+    began = time.perf_counter()
+    frame = database.spark.readStream.format("pgq").options(**options).schema(SCHEMA).load()
+    writer = frame.writeStream.format("noop").option("checkpointLocation", place)
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    took = time.perf_counter() - began
+    found = sum(progress.numInputRows for progress in query.recentProgress)
+    verify("pgqpy: events of the stream", found, count)
     return count / took

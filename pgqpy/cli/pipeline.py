@@ -1,22 +1,27 @@
-"""``pgqpy pipeline``: stream a queue's events to files, with Spark."""
+"""``pgqpy pipeline``: stream a queue's events to files or tables, with Spark."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pgqpy.cli import complete
-from pgqpy.cli.options import Noun, Target, connected
+from pgqpy.cli.options import Noun, Target, connected, parse_timedelta
 from pgqpy.cli.output import say
 from pgqpy.errors import InvalidArgument
+from pgqpy.texts import noun
 
-FORMATS = ("parquet", "json", "console")
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+TABLES = ("delta", "iceberg")
+FORMATS = ("parquet", "json", *TABLES, "console")
 
 
 @click.group(cls=Noun)
 def pipeline() -> None:
-    """Stream a queue's events to files, with Spark."""
+    """Stream a queue's events to files or tables, with Spark."""
 
 
 def _interval(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
@@ -32,9 +37,28 @@ def _interval(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 
 @pipeline.command()
 @click.option("--queue", required=True, shell_complete=complete.queues, help="The queue to read.")
-@click.option("--to", metavar="PATH", help="Folder to write to: a path or URL that Spark supports.")
+@click.option(
+    "--to", metavar="PATH", help="Folder or table to write to: a path or URL that Spark supports."
+)
 @click.option("--format", type=click.Choice(FORMATS), default="parquet", show_default=True)
-@click.option("--schema", metavar="DDL", help="Columns of the JSON objects in the events' data.")
+@click.option("--catalog", metavar="NAME", help="Iceberg's, as pyiceberg's configuration names it.")
+@click.option("--partition-by", metavar="COLUMN", help="Of a new table: a column, or day.")
+@click.option("--evolve", type=click.Choice(["add"]), help="Add new columns to the table.")
+@click.option(
+    "--schema",
+    metavar="DDL",
+    help="Columns of the JSON objects in the events' data; infer: find them in the newest events.",
+)
+@click.option(
+    "--rescue",
+    is_flag=True,
+    help="Keep the fields that the schema does not name, as JSON in ev_rescued.",
+)
+@click.option(
+    "--capture",
+    is_flag=True,
+    help="The events are changes of captured tables: make columns of them.",
+)
 @click.option(
     "--consumer",
     default="pipeline",
@@ -43,7 +67,9 @@ def _interval(_ctx: click.Context, _param: click.Parameter, value: str | None) -
     help="Name of the subscription.",
 )
 @click.option(
-    "--checkpoint", metavar="DIR", help="Spark's checkpoint.  [default: PATH/_checkpoint]"
+    "--checkpoint",
+    metavar="DIR",
+    help="Spark's checkpoint, of a table's a temporary one.  [default: PATH/_checkpoint]",
 )
 @click.option("--bad-to", metavar="DIR", help="Folder for bad records.  [default: PATH/_bad]")
 @click.option("--once", "available_now", is_flag=True, help="Write the available events, then end.")
@@ -51,7 +77,11 @@ def _interval(_ctx: click.Context, _param: click.Parameter, value: str | None) -
     "--every", metavar="TIME", callback=_interval, help="500ms, 10s, 5min.  [default: 10s]"
 )
 @click.option(
-    "--type", "types", multiple=True, metavar="TYPE", help="Read this type only; may be repeated."
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="Read only this type, or those that begin so: order.*; may be repeated.",
 )
 @click.option(
     "--starting-offsets",
@@ -67,7 +97,7 @@ def _interval(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 @click.option("--master", help="Spark's master.  [default: spark-submit's, else local[*]]")
 @connected
 def run(target: Target, **options: Any) -> None:
-    """Write a queue's events to a folder, each exactly once, until SIGTERM or Ctrl-C.
+    """Write a queue's events to a folder or table, each exactly once, until SIGTERM or Ctrl-C.
 
     The same command continues where the last run ended. Events that do not fit the schema go to
     the folder for bad records, with the reason; a NOT NULL column must be present. The first start
@@ -81,6 +111,36 @@ def run(target: Target, **options: Any) -> None:
         run_pipeline(PipelineOptions(**_checked(options)), target.dsn, _say)
     except InvalidArgument as exc:
         raise click.UsageError(str(exc)) from exc
+
+
+@pipeline.command()
+@click.option("--format", type=click.Choice(TABLES), required=True)
+@click.option("--to", metavar="PATH", required=True, help="Folder or table, as for run.")
+@click.option("--catalog", metavar="NAME", help="Iceberg's, as for run.")
+@click.option(
+    "--older-than",
+    metavar="TIME",
+    default="1d",
+    show_default=True,
+    callback=parse_timedelta,
+    help="Younger files may belong to a micro-batch that runs.",
+)
+@click.option("--dry-run", is_flag=True, help="Only count the files.")
+def clean(*, older_than: timedelta, dry_run: bool, **place: Any) -> None:
+    """Remove the files that a killed pipeline wrote to a table and never committed.
+
+    Files of other writers stay, and files that a retained commit names.
+
+    Example: pgqpy pipeline clean --format delta --to lake/orders
+    """
+    from pgqpy.pipeline import PipelineOptions, clean_tables
+
+    try:
+        found = clean_tables(PipelineOptions(queue="", **place), older_than, dry_run=dry_run)
+    except InvalidArgument as exc:
+        raise click.UsageError(str(exc)) from exc
+    does = "would be removed" if dry_run else "removed"
+    _say(f"{found.files:,} {noun(found.files, 'file')} {does}, {found.size:,} bytes")
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The pipeline: Spark writes the events of a queue to files. `pip install "pgqpy[spark]"`."""
+"""The pipeline: Spark writes events of a queue to files or tables (extra `spark`)."""
 
 from pgqpy.pipeline.options import PipelineOptions
-from pgqpy.pipeline.run import run_pipeline
+from pgqpy.pipeline.run import clean_tables, run_pipeline
 
-__all__ = ["PipelineOptions", "run_pipeline"]
+__all__ = ["PipelineOptions", "clean_tables", "run_pipeline"]

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import psycopg
 
 from pgqpy.client import connect_as_tool
-from pgqpy.errors import PgqError, QueueNotFound
+from pgqpy.errors import PgqError
 from pgqpy.texts import noun
+from pgqpy.tick_ranges import Wanted, newest, queue_not_found
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pgqpy import Client
+    from pgqpy import Client, Event
 
 LINE_INTERVAL = 1.0  # seconds; the least time between two lines
 AGE = """
@@ -35,13 +36,18 @@ class QueueMonitor:
 
     def check(self) -> None:
         """Raise ConnectionFailed or QueueNotFound unless the queue can be reached."""
-        if not self._connected().get_queue_info(self._queue):
-            raise QueueNotFound(queue=self._queue)
+        client = self.client()
+        if not client.get_queue_info(self._queue):
+            raise queue_not_found(client, self._queue)
+
+    def newest_events(self, limit: int, types: tuple[str, ...]) -> list[Event]:
+        """Return the newest events of these types before the last tick, at most `limit`."""
+        return newest(self.client(), self._queue, limit, Wanted(types))[0]
 
     def age(self, tick: int) -> float | None:
         """Return the age of a tick in seconds, the lag of a consumer there; None if unknown."""
         try:
-            row = self._connected().connection.execute(AGE, [self._queue, tick, tick]).fetchone()
+            row = self.client().connection.execute(AGE, [self._queue, tick, tick]).fetchone()
         except (psycopg.Error, PgqError):
             self.close()
             return None
@@ -53,7 +59,8 @@ class QueueMonitor:
             self._client.close()
             self._client = None
 
-    def _connected(self) -> Client:
+    def client(self) -> Client:
+        """Return the connection; ConnectionFailed if there is none."""
         if self._client is None:
             self._client = connect_as_tool(self._dsn)
         return self._client
@@ -100,8 +107,10 @@ class Progress:
     def end(self) -> None:
         """Say the totals."""
         at = "" if self.tick is None else f" at tick {self.tick}"
-        events = noun(self._all.events, "event")
-        self._say(f"stopped{at}: {self._all.events:,} {events}, {self._all.bad:,} of them bad")
+        events, bad, _ = self._all
+        none = "; none was kept, the bad records say why" if events and events == bad else ""
+        said = f"stopped{at}: {events:,} {noun(events, 'event')}, {bad:,} of them bad{none}"
+        self._say(said)
 
     def _write_line(self, tick: int, now: float) -> None:
         with self._lock:

@@ -9,26 +9,33 @@ import re
 import sys
 import tempfile
 import threading
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+import uuid
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pgqpy.consumers.signals import stop_on_signals
 from pgqpy.errors import ConnectionFailed, PgqError
+from pgqpy.pipeline.folders import join, remove
+from pgqpy.pipeline.infer import find_schema
+from pgqpy.pipeline.lake import TableWriter, open_table, starting_offsets, table_module
 from pgqpy.pipeline.progress import Progress, QueueMonitor
-from pgqpy.pipeline.writer import EVENT_SCHEMA, MicroBatchWriter, read_schema
+from pgqpy.pipeline.records import EVENT_SCHEMA
+from pgqpy.pipeline.writer import MicroBatchWriter
 from pgqpy.spark import finish, register
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
 
     from pgqpy.pipeline.options import PipelineOptions
 
@@ -108,8 +115,10 @@ def run_query(options: PipelineOptions, dsn: str, say: Say) -> None:
     """
     with closing(QueueMonitor(dsn, options.queue)) as monitor:
         monitor.check()
+        if options.is_table:
+            table_module(options.format).find(options)  # refuses a wrong place before Spark starts
         try:
-            with _session(options) as spark, _checkpoint(options) as checkpoint:
+            with _session(options) as spark, _checkpoint(options, spark) as checkpoint:
                 _QueryRunner(options, dsn or None, spark, checkpoint, monitor, say).run()
         except (Py4JNetworkError, ConnectionError) as exc:  # the connection to Java was lost
             raise PipelineFailed(
@@ -128,35 +137,47 @@ class _QueryRunner:
 
     def __post_init__(self) -> None:
         register(self.spark)
-        self.schema = read_schema(self.options.schema) if self.options.schema else None
+        self.starts = count()
         self.progress = Progress(self.monitor, self.say)
         self.stop = threading.Event()
 
     def run(self) -> None:
         """Run the query, and again after each lost connection, until it ends without error."""
         self.say(self.options.describe())
+        self.schema = self._find_schema()
         failures = 0
         with stop_on_signals(self.stop.set):
             while not self.stop.is_set():
                 tick = self.progress.tick
-                lost = self._run_once()
+                checkpoint = self.checkpoint
+                if self.options.is_table:  # the table is the memory, also after a lost connection
+                    checkpoint = join(checkpoint, str(next(self.starts)))
+                lost = self._run_once(checkpoint)
                 if lost is None:
                     break
                 failures = 1 if self.progress.tick != tick else failures + 1
                 self._wait_for_server(lost, failures)
         if self.progress.tick is not None:  # else the checkpoint may be empty
-            _finish(self.spark, self.checkpoint, self.dsn, self.say)
+            _finish(self.spark, checkpoint, self.dsn, self.say)
         self.progress.end()
 
-    def _run_once(self) -> str | None:
-        """Run the query until it ends; return the message of a lost connection, else None."""
-        writer = MicroBatchWriter(self.options, self.schema, self.progress.add)
+    def _find_schema(self) -> StructType | None:
         try:
-            query = self._start(writer)
+            return find_schema(self.spark, self.options, self.monitor, self.say)
+        except (Py4JJavaError, PySparkException) as exc:
+            raise find_cause(str(exc)).error() from exc
+
+    def _run_once(self, checkpoint: str) -> str | None:
+        """Run the query until it ends; return the message of a lost connection, else None."""
+        try:
+            writer, start = self._prepare(checkpoint)
+            query = self._start(writer, start, checkpoint)
             self._follow(query)
             error = writer.error or query.exception()
         except Py4JNetworkError:
             raise
+        except (psycopg.OperationalError, ConnectionFailed) as exc:
+            return str(exc)
         except (Py4JError, PySparkException) as exc:
             error = exc
         if self.stop.is_set() or error is None:
@@ -166,13 +187,27 @@ class _QueryRunner:
             raise cause.error() from error
         return cause.message
 
-    def _start(self, writer: MicroBatchWriter) -> StreamingQuery:
+    def _prepare(self, checkpoint: str) -> tuple[MicroBatchWriter, str | None]:
+        """Return the writer of a query, and where the query starts, if it has no checkpoint."""
+        options, wrote = self.options, self.progress.add
+        if not options.is_table:
+            return MicroBatchWriter(options, self.schema, wrote), options.starting_offsets
+        table = open_table(options, self.spark, self.schema)
+        writer = TableWriter(options, self.schema, wrote, table=table, checkpoint=checkpoint)
+        start = starting_offsets(self.monitor.client(), options, writer.at)
+        writer.remove_later_bad(self.spark)
+        return writer, start
+
+    def _start(
+        self, writer: MicroBatchWriter, start: str | None, checkpoint: str
+    ) -> StreamingQuery:
         reader = self.spark.readStream.format("pgq").schema(EVENT_SCHEMA)
         if self.dsn is not None:  # an option is sent inside the tasks, which are never printed
             reader = reader.option("dsn", self.dsn)
-        events = reader.options(**self.options.source_options()).load()
+        options = replace(self.options, starting_offsets=start).source_options()
+        events = reader.options(**options).load()
         stream = events.writeStream.queryName(self.options.consumer).foreachBatch(writer)
-        stream = stream.option("checkpointLocation", self.checkpoint)
+        stream = stream.option("checkpointLocation", checkpoint)
         return stream.trigger(**self.options.trigger()).start()
 
     def _follow(self, query: StreamingQuery) -> None:
@@ -206,13 +241,21 @@ def _finish(spark: SparkSession, checkpoint: str, dsn: str | None, say: Say) -> 
 
 
 @contextmanager
-def _checkpoint(options: PipelineOptions) -> Iterator[str]:
-    """Yield the folder of the checkpoint. For the console it is temporary."""
+def _checkpoint(options: PipelineOptions, spark: SparkSession) -> Iterator[str]:
+    """Yield the folder of the checkpoint. For the console and for tables it is temporary."""
     if options.checkpoint_path is not None:
         yield options.checkpoint_path
-        return
-    with tempfile.TemporaryDirectory(prefix="pgqpy-checkpoint-") as folder:
-        yield folder
+    elif options.checkpoint is None:
+        prefix = "pgqpy-checkpoint-"
+        with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
+            yield f"file:{folder}"  # Spark's default may be another file system
+    else:
+        folder = join(options.checkpoint, f"pgqpy-{uuid.uuid4().hex}")
+        try:
+            yield folder
+        finally:
+            with suppress(Py4JError):  # Java may be gone
+                remove(spark, folder)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Parsing of a pipeline's micro-batches, and writing to folders of files or to the terminal.
+"""Writing of a pipeline's micro-batches to folders of files, or to the terminal.
 
 Every reader of parquet or JSON sees each event exactly once, even after SIGKILL. A folder is named
 after its micro-batch. A repeated micro-batch reads the same events, because its ticks are the same,
@@ -15,172 +15,25 @@ written again, readers would miss them.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pyspark.errors import AnalysisException
+from pyspark import StorageLevel
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
-from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from pgqpy.errors import InvalidArgument, PgqError
+from pgqpy.errors import PgqError
+from pgqpy.pipeline.folders import find_later, join, list_some, remove
 from pgqpy.pipeline.progress import Counts
+from pgqpy.pipeline.records import BATCH, DATE, bad_records, good_records, parse
 from pgqpy.spark.sink.writers import QUERY_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType
+    from pyspark.sql.types import StructType
 
     from pgqpy.pipeline.options import PipelineOptions
-
-SHOWN_FOLDERS = 10  # folders in an error message
-
-
-def join(root: str, name: str) -> str:
-    """Return the path of a folder with this name."""
-    return f"{root.rstrip('/')}/{name}"
-
-
-def remove(spark: Any, path: str) -> None:
-    """Remove a folder, if it exists."""
-    files, hadoop_path = _open(spark, path)
-    files.delete(hadoop_path, True)  # noqa: FBT003  # recursively
-
-
-def find_later(spark: Any, root: str, name: str) -> list[str]:
-    """Return the folders of the same query's later micro-batches, in their order.
-
-    `name` ends with the query's id and the number of the micro-batch, as in `…q3f2a91c0-00000012`.
-    """
-    files, hadoop_path = _open(spark, root)
-    if not files.exists(hadoop_path):
-        return []
-    query, _, number = name.rpartition("-")
-    # Java filters them: asking it for each name of a large lake would take minutes.
-    later = spark._jvm.org.apache.hadoop.fs.GlobFilter(f"{query}-{_beyond(number)}")  # noqa: SLF001  # PySpark has no other way
-    names = [found.getPath().getName() for found in files.listStatus(hadoop_path, later)]
-    return [join(root, each) for each in sorted(names, key=lambda each: (len(each), each))]
-
-
-def _beyond(number: str) -> str:
-    """Return a glob pattern of the numbers beyond this one, with as many digits or more."""
-    patterns = ["[0-9]" * len(number) + "[0-9]*"]
-    for place, digit in enumerate(number):
-        if digit != "9":
-            rest = "[0-9]" * (len(number) - place - 1)
-            patterns.append(f"{number[:place]}[{int(digit) + 1}-9]{rest}")
-    return f"{{{','.join(patterns)}}}"
-
-
-def list_some(paths: list[str]) -> str:
-    """Return the paths as a text: all of them, or the first ones, the last and their number."""
-    if len(paths) <= SHOWN_FOLDERS:
-        return ", ".join(paths)
-    return f"{', '.join(paths[: SHOWN_FOLDERS - 1])}, … {paths[-1]} ({len(paths)} folders)"
-
-
-def _open(spark: Any, path: str) -> tuple[Any, Any]:
-    """Return the file system of a path, and the path as it takes it."""
-    hadoop_path = spark._jvm.org.apache.hadoop.fs.Path(path)  # noqa: SLF001  # PySpark has no other way
-    return hadoop_path.getFileSystem(spark._jsc.hadoopConfiguration()), hadoop_path  # noqa: SLF001  # as above
-
-
-EXTRAS = ("ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
-EVENT_SCHEMA = "ev_id BIGINT, ev_time TIMESTAMP, ev_type STRING, ev_data STRING, " + ", ".join(
-    f"{name} STRING" for name in EXTRAS
-)
-DATE, BATCH = "ev_date", "ev_batch"  # the folders of a lake
-CORRUPT = "_corrupt"
-RESERVED = {"ev_id", "ev_time", "ev_type", "ev_data", *EXTRAS, DATE, BATCH, CORRUPT}
-# Strict JSON: by default Spark also accepts single quotes and a bare NaN.
-STRICT = {
-    "mode": "PERMISSIVE",
-    "columnNameOfCorruptRecord": CORRUPT,
-    "allowSingleQuotes": "false",
-    "allowNonNumericNumbers": "false",
-}
-
-
-def read_schema(ddl: str) -> StructType:
-    """Parse the DDL of a schema; InvalidArgument if it is invalid or names reserved columns."""
-    try:
-        schema = StructType.fromDDL(ddl)
-    except AnalysisException as exc:
-        raise _refused(str(exc).partition(" SQLSTATE")[0].partition("] ")[2] or str(exc)) from exc
-    if not isinstance(schema, StructType) or not schema.fields:
-        raise _refused("name each column and its type: 'branch INT, amount DECIMAL(10,2)'")
-    names = [name.lower() for name in schema.names]
-    for name in names:
-        if names.count(name) > 1:
-            raise _refused(f"column {name} appears twice")
-        if name in RESERVED:
-            raise _refused(f"column {name} is the pipeline's own: choose another name")
-    return schema
-
-
-def parse(events: DataFrame, schema: StructType) -> DataFrame:
-    """Add the columns `record`, the object in ev_data, and `good`, whether it fits the schema."""
-    # from_json silently ignores text after the first object, as in '{"a":1}{"a":2}'. Inside
-    # '{"list":[…]}' such text becomes a second element or an error, unless it closes the list.
-    # Then the data is read a second time as an object field, where a bracket is an error.
-    read = events.withColumn("read", _read_wrapped("[", ArrayType(schema), "]"))
-    may_close = F.col("ev_data").rlike(r"\}\s*\]")
-    alone = F.when(may_close, _read_wrapped("", schema, "").getField(CORRUPT))
-    fits = F.col(f"read.{CORRUPT}").isNull() & (F.size("read.list") == 1) & alone.isNull()
-    with_record = read.withColumn("record", F.when(fits, F.try_element_at("read.list", F.lit(1))))
-    complete = F.col("record").isNotNull()
-    for field in schema.fields:
-        if not field.nullable:
-            complete = complete & F.col("record").getField(field.name).isNotNull()
-    return with_record.withColumn("good", F.coalesce(complete, F.lit(False))).drop("read")  # noqa: FBT003  # a literal
-
-
-def _read_wrapped(before: str, kind: DataType, after: str) -> Column:
-    """Parse ev_data, between these brackets, as the field `list` of an object."""
-    whole = StructType([StructField("list", kind), StructField(CORRUPT, StringType())])
-    text = F.concat(F.lit(f'{{"list":{before}'), F.col("ev_data"), F.lit(f"{after}}}"))
-    return F.from_json(text, whole, STRICT)
-
-
-def good_records(parsed: DataFrame) -> DataFrame:
-    """Return the good records: columns of the event and of its data."""
-    return parsed.where("good").select("ev_id", "ev_time", "ev_type", "record.*", *EXTRAS)
-
-
-def bad_records(parsed: DataFrame, schema: StructType) -> DataFrame:
-    """Return the bad records: the unchanged event, and the reason."""
-    direct = StructType([*schema.fields, StructField(CORRUPT, StringType())])
-    bad = parsed.where("not good").withColumn("direct", F.from_json("ev_data", direct, STRICT))
-    return bad.select(
-        "ev_id", "ev_time", "ev_type", "ev_data", *EXTRAS, _reason(schema).alias("reason")
-    )
-
-
-def _reason(schema: StructType) -> Column:
-    fields = F.concat_ws("; ", *(_problem(field) for field in schema.fields))
-    nested = F.lit("a nested field does not fit its type")
-    return (
-        F.when(F.col("ev_data").isNull(), "no data")
-        .when(F.from_json("ev_data", "MAP<STRING, STRING>", STRICT).isNull(), "not a JSON object")
-        .when(fields != "", fields)
-        .when(F.col(f"direct.{CORRUPT}").isNull(), "text after the JSON object")
-        .otherwise(nested)
-    )
-
-
-def _problem(field: StructField) -> Column:
-    """Return the error of one field; null if it was read, or is missing and may be."""
-    text = F.get_json_object("ev_data", f"$['{field.name}']")
-    unread = F.col("direct").getField(field.name).isNull()
-    kind = field.dataType.simpleString().upper()
-    wrong = F.when(unread & text.isNotNull(), f"{field.name} is not {kind}")
-    return wrong if field.nullable else wrong.when(unread, f"{field.name} is missing")
-
-
-def _refused(why: str) -> InvalidArgument:
-    return InvalidArgument(f"--schema: {' '.join(why.split())}", parameter="schema")
-
 
 FIRST, LAST = "0001-01-01 00:00:00Z", "9999-12-31 00:00:00Z"  # the range that all readers support
 SHOWN = 20  # rows of a micro-batch on the terminal
@@ -207,6 +60,7 @@ class MicroBatchWriter:
         self._options = options
         self._schema = schema
         self._wrote = wrote
+        self._had_bad = False  # the last micro-batch had bad records
         self._checked = False  # that no folder of a later micro-batch exists
         self.error: Exception | None = None
 
@@ -223,8 +77,6 @@ class MicroBatchWriter:
             raise MicroBatchFailed from None
 
     def _write(self, events: DataFrame, batch_id: int) -> Counts:
-        if self._options.types:
-            events = events.where(F.col("ev_type").isin(*self._options.types))
         place = f"{BATCH}={_name(events, batch_id)}"
         roots = [root for root in (self._options.to, self._options.bad_path) if root]
         if not self._checked:
@@ -234,36 +86,66 @@ class MicroBatchWriter:
         # the types have changed since.
         for root in roots:
             remove(events.sparkSession, join(root, place))
-        if events.isEmpty():  # an idle queue has ticks too, and needs no folder
-            return Counts(0)
-        if self._schema is None:
-            return self._save_all(events, place)
-        return self._save_parsed(parse(events, self._schema), self._schema, place)
-
-    def _save_all(self, events: DataFrame, place: str) -> Counts:
-        seen = Observation()
-        columns = ("ev_id", "ev_time", "ev_type", "ev_data", *EXTRAS)
-        counted = events.select(*columns).observe(seen, F.count(F.lit(1)).alias("events"))
-        self._save(counted, self._options.to, place)
-        return Counts(seen.get["events"])
-
-    def _save_parsed(self, parsed: DataFrame, schema: StructType, place: str) -> Counts:
-        seen = Observation()
-        events, bad = F.count(F.lit(1)), F.count_if(~F.col("good"))
-        counted = parsed.observe(seen, events.alias("events"), bad.alias("bad"))
-        self._save(good_records(counted), self._options.to, place)
-        counts = Counts(seen.get["events"], seen.get["bad"])
-        if counts.bad:  # reads the events again, which is cheaper than caching every batch
-            self._save(bad_records(parsed, schema), self._options.bad_path, place)
+        if self._options.to is None:
+            return self._show(events)
+        to = join(self._options.to, place)
+        counts = self._save_both(events, lambda records: self._save(records, to), place)
+        if counts.events == counts.bad:
+            remove(events.sparkSession, to)
         return counts
 
-    def _save(self, records: DataFrame, root: str | None, place: str) -> None:
-        if root is None:
-            records.show(SHOWN, truncate=False)
-            return
-        dated = records.withColumn(DATE, _day(F.col("ev_time")))
-        writer = dated.write.format(self._options.format).mode("overwrite").partitionBy(DATE)
-        writer.save(join(root, place))
+    def _save_both(
+        self, events: DataFrame, save_good: Callable[[DataFrame], None], place: str
+    ) -> Counts:
+        """Save the good records, and bad ones if there are any; read the events once if possible.
+
+        Bad records need a second pass over the events. A query that had some keeps the next
+        micro-batch's events on disk for it; else the second pass reads the queue again.
+        """
+        schema, capture = self._schema, self._options.capture
+        parsed = parse(events, schema, capture=capture)
+        if self._had_bad:
+            parsed.persist(StorageLevel.DISK_ONLY)
+        try:
+            seen = Observation()
+            save_good(self._good(parsed.observe(seen, *_numbers())))
+            counts = Counts(seen.get["events"], seen.get["bad"])
+            if counts.bad and self._options.bad_path is not None:
+                bad = bad_records(parsed, schema, capture=capture)
+                self._save(bad, join(self._options.bad_path, place))
+        finally:
+            if self._had_bad:
+                parsed.unpersist()
+        self._had_bad = counts.bad > 0
+        return counts
+
+    def _good(self, parsed: DataFrame) -> DataFrame:
+        options = self._options
+        return good_records(parsed, capture=options.capture, rescue=options.rescue)
+
+    def _save(self, records: DataFrame, folder: str) -> None:
+        writer = dated(records).write.format(self._options.file_format).mode("overwrite")
+        writer.partitionBy(DATE).save(folder)
+
+    def _show(self, events: DataFrame) -> Counts:
+        schema, capture = self._schema, self._options.capture
+        parsed = parse(events, schema, capture=capture).persist(StorageLevel.DISK_ONLY)
+        counts = Counts(*parsed.agg(*_numbers()).collect()[0])
+        if counts.events > counts.bad:
+            self._good(parsed).show(SHOWN, truncate=False)
+        if counts.bad:
+            bad_records(parsed, schema, capture=capture).show(SHOWN, truncate=False)
+        parsed.unpersist()
+        return counts
+
+
+def _numbers() -> tuple[Column, Column]:
+    return F.count(F.lit(1)).alias("events"), F.count_if(~F.col("good")).alias("bad")
+
+
+def dated(records: DataFrame) -> DataFrame:
+    """Add the column for the day on which the event was inserted."""
+    return records.withColumn(DATE, _day(F.col("ev_time")))
 
 
 def _day(time: Column) -> Column:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
@@ -20,9 +19,9 @@ from pgqpy.spark.options import (
     MAX_BIGINT,
     Offset,
     batch_options,
+    overwrite_refused,
     parse_offset,
     read_options,
-    refuse_overwrite,
     stream_options,
 )
 from pgqpy.spark.sink.writers import BatchWriter, StreamWriter
@@ -34,17 +33,18 @@ from pgqpy.spark.source.partitions import (
 )
 from pgqpy.spark.source.read_task import read
 from pgqpy.spark.source.subscription import resolve_bound
-from pgqpy.tick_ranges import Limits, find_queue
+from pgqpy.tick_ranges import find_queue
+from pgqpy.tick_sizes import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, InputPartition
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
-    from pgqpy.spark.options import Bound, ReadOptions
+    from pgqpy.spark.options import ReadOptions
     from pgqpy.spark.source.subscription import Subscription
 
 
@@ -80,71 +80,76 @@ class PgqDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001  # as Spark calls it
         """Make the writer of `df.write`."""
-        refuse_overwrite(overwrite=overwrite)
+        if overwrite:
+            raise overwrite_refused('use mode("append")')
         return BatchWriter(self.options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802  # as Spark calls it
         """Make the writer of `df.writeStream`."""
-        refuse_overwrite(overwrite=overwrite)
+        if overwrite:  # what Spark makes of complete; it refuses update itself
+            raise overwrite_refused(
+                'instead of outputMode("complete") use outputMode("append"), for an aggregation '
+                "after withWatermark, or write each micro-batch in foreachBatch"
+            )
         return StreamWriter(self.options, schema)
 
 
-class BatchReader(DataSourceReader):
+class _Reader:
+    """What both readers share: their options and columns, and the reading of a partition."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self.options = options
+        self.schema = schema
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a partition, in an executor."""
+        if not isinstance(partition, EventPartition):
+            return iter(())  # Spark adds a partition where a batch has none
+        loss = self.options.fail_on_data_loss
+        return read(self.options.database, partition, self.schema, fail_on_data_loss=loss)
+
+
+class BatchReader(_Reader, DataSourceReader):
     """Reads a range of ticks.
 
     Spark plans it once per DataFrame: every action on the DataFrame reads the same ticks.
     """
 
-    def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        self.options = options
-        self.schema = schema
-
     def partitions(self) -> Sequence[InputPartition]:
         """Resolve the bounds to ticks, and split the range into partitions."""
         options = self.options
+        bounds = [each for each in (options.start, options.end) if each]  # batch_options sets both
         connection = connect(options.database, options.queue)
         with connection as client, tick_ranges.locked_queue(client, options.queue) as queue:
             loss = options.fail_on_data_loss
-            resolve = partial(resolve_bound, client, queue, fail_on_data_loss=loss)
-            start, end = self._range(resolve)
+            start, end = (
+                resolve_bound(client, queue, bound, fail_on_data_loss=loss) for bound in bounds
+            )
+            if start > end:
+                names = [bound.option for bound in bounds]
+                raise InvalidArgument(
+                    f"{' and '.join(filter(None, names))}: the range would end at tick {end}, "
+                    f"before it starts at tick {start}: name a later end",
+                    parameter=names[-1],
+                )
             wanted = (options.min_partitions, options.types)
             return plan_partitions(client, queue, start, end, self.schema, *wanted)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read a partition, in an executor."""
-        if not isinstance(partition, EventPartition):
-            return iter(())  # Spark adds a partition where partitions() returned none
-        loss = self.options.fail_on_data_loss
-        return read(self.options.database, partition, self.schema, fail_on_data_loss=loss)
-
-    def _range(self, resolve: Callable[[Bound], int]) -> tuple[int, int]:
-        bounds = [bound for bound in (self.options.start, self.options.end) if bound]
-        start, end = map(resolve, bounds)  # batch_options sets both
-        if start <= end:
-            return start, end
-        names = [bound.option for bound in bounds]
-        raise InvalidArgument(
-            f"{' and '.join(filter(None, names))}: the range would end at tick {end}, before it "
-            f"starts at tick {start}: exchange them",
-            parameter=names[-1],
-        )
 
 
 POLL_INTERVAL = 1.0  # seconds between queries for a new tick while no notification arrives
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads micro-batches. One instance lives in the driver and keeps a connection for the query.
 
     Spark makes further instances only to pickle `read` for the executors. These never connect;
     `partitions` runs on the driver's instance. Spark commits a micro-batch when it plans the next
-    one. So the subscription stays one micro-batch behind, and keeps the events that Spark may read
-    again.
+    one. So the subscription stays one micro-batch behind while events come, and keeps those that
+    Spark may read again.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        self.options = options
-        self.schema = schema
+        super().__init__(options, schema)
         self._subscription: Subscription | None = None
         self._initial: Offset | None = None
         self._begun = False  # Spark has written an offset to its log
@@ -201,13 +206,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._newest = self.subscription.newest(at)
         newest = at.tick if self._newest is None else self._newest.tick
         most = newest if self._stop_at is None else min(newest, self._stop_at)
-        if most <= at.tick:
+        if most <= (at.tick if is_trigger_once else self.subscription.empty_until(at.tick)):
             return at._asdict()
         return self.subscription.next(at, most, self._limits(limit))._asdict()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  # Spark's name
-        """Return the queue's newest tick, as known, for Spark's metrics."""
-        return None if self._newest is None else self._newest._asdict()
+        """Return the queue's newest tick, as known, and how far the query is behind it.
+
+        Spark shows it as `latestOffset` in the progress of a source.
+        """
+        if self._newest is None:
+            return None
+        return {**self._newest._asdict(), **self.subscription.behind._asdict()}
 
     def partitions(
         self, start: Mapping[str, Any], end: Mapping[str, Any]
@@ -219,12 +229,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start_at == end_at:
             return []
         return self.subscription.plan(start_at, end_at, self.schema)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read a partition, in an executor."""
-        assert isinstance(partition, EventPartition)  # noqa: S101  # partitions() makes no others
-        loss = self.options.fail_on_data_loss
-        return read(self.options.database, partition, self.schema, fail_on_data_loss=loss)
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Advance the subscription past events that Spark will not read again."""
@@ -246,8 +250,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         return at == self._initial and not self._begun
 
-    def _limits(self, limit: ReadLimit) -> Limits:
+    def _limits(self, limit: ReadLimit) -> Limits | None:
+        """Return the limits of a micro-batch; None for Trigger.Once, which takes all there is."""
         if not isinstance(limit, ReadMaxRows):
-            return Limits()
+            return None
         events = limit.max_rows if limit.max_rows < MAX_BIGINT else None
         return Limits(events, self.options.max_ticks)

@@ -103,6 +103,7 @@ def _advance(database: Database, end: Offset) -> int:
             )
         return max(position.tick, end.tick)
 
-    connection = DriverConnection(database, queue, end.consumer, lambda _client: None)
+    again = "then call finish again"
+    connection = DriverConnection(database, queue, end.consumer, lambda _client: None, again)
     with closing(connection):
         return connection.call(advance)

@@ -126,17 +126,17 @@ SOURCE_NAMES = (
     "consumer",
     "types",
     "startingOffsets",
-    "startingTick",
     "startingTimestamp",
     "endingOffsets",
-    "endingTick",
     "endingTimestamp",
     "maxEventsPerTrigger",
     "maxTicksPerTrigger",
     "minPartitions",
     "failOnDataLoss",
 )
-SOURCE_ALIASES = {  # options of other sources, for the error message
+SOURCE_ALIASES = {  # options of other sources, and of earlier versions, for the error message
+    "startingtick": 'startingOffsets={"tick": 21}',
+    "endingtick": 'endingOffsets={"tick": 42}',
     "maxoffsetspertrigger": "maxEventsPerTrigger",
     "subscribe": "queue",
     "kafka.group.id": "consumer",
@@ -242,10 +242,6 @@ def _offsets(words: tuple[str, ...], option: str, text: str) -> Bound:
     return Bound("tick", tick)
 
 
-def _tick(option: str, text: str) -> Bound:
-    return Bound("tick", _whole(option, text, 0))
-
-
 def _time(option: str, text: str) -> Bound:
     """Parse milliseconds since 1970, as for Kafka, or ISO 8601 with an offset from UTC."""
     wanted = "milliseconds since 1970, or like 2026-11-21T15:00:00Z with its offset from UTC"
@@ -262,12 +258,10 @@ def _time(option: str, text: str) -> Bound:
 
 STARTS: Mapping[str, Callable[[str, str], Bound]] = {
     "startingOffsets": partial(_offsets, ("subscription", "earliest", "latest")),
-    "startingTick": _tick,
     "startingTimestamp": _time,
 }
 ENDS: Mapping[str, Callable[[str, str], Bound]] = {
     "endingOffsets": partial(_offsets, ("latest",)),
-    "endingTick": _tick,
     "endingTimestamp": _time,
 }
 
@@ -286,13 +280,11 @@ def _types(options: Mapping[str, str]) -> tuple[str, ...] | None:
 
 def _count(options: Mapping[str, str], name: str, *, most: int = MAX_BIGINT) -> int | None:
     text = options.get(name.lower())
-    return None if text is None else _whole(name, text, 1, most)
-
-
-def _whole(name: str, text: str, least: int, most: int = MAX_BIGINT) -> int:
-    number = int(text) if re.fullmatch(r"\s*[0-9]{1,19}\s*", text) else -1
-    if not least <= number <= most:
-        raise _wrong(name, f"a whole number from {least} to {most}", text)
+    if text is None:
+        return None
+    number = int(text) if re.fullmatch(r"\s*[0-9]{1,19}\s*", text) else 0
+    if not 1 <= number <= most:
+        raise _wrong(name, f"a whole number from 1 to {most}", text)
     return number
 
 
@@ -336,11 +328,10 @@ def sink_options(spark_options: Mapping[str, str]) -> SinkOptions:
     )
 
 
-def refuse_overwrite(*, overwrite: bool) -> None:
-    """Raise InvalidArgument for the save mode overwrite and the output mode complete."""
-    if overwrite:
-        raise InvalidArgument(
-            "a queue cannot be overwritten, its events stay until every consumer has had them: "
-            'use mode("append"), in a stream outputMode("append") or outputMode("update")',
-            parameter="mode",
-        )
+def overwrite_refused(remedy: str) -> InvalidArgument:
+    """Return the error for the save mode overwrite and the output mode complete."""
+    return InvalidArgument(
+        "a queue cannot be overwritten, its events stay until every consumer has had them: "
+        + remedy,
+        parameter="mode",
+    )

@@ -46,6 +46,37 @@ def test_it_goes_on_where_it_ended_and_calls_no_function_of_a_hostile_search_pat
     assert os.environ["PYSPARK_PYTHON"] == sys.executable  # else it is the python3 of the PATH
 
 
+def test_changes_of_one_of_the_captured_tables_become_records(
+    feed: Feed, run: Run, tmp_path: Path, connection: psycopg.Connection[Any]
+) -> None:
+    for table in ("item", "other"):
+        connection.execute(f"create table {table} (id int primary key, name text)")
+        connection.execute("select pgq.add_capture('orders', %s)", [table])
+        connection.execute(f"insert into {table} values (1, 'tea'), (2, 'milk')")
+    connection.execute("update item set name = 'cocoa' where id = 2")
+    connection.execute("delete from item where id = 1")
+    connection.execute("truncate item")
+    feed.tick()
+    lake = str(tmp_path / "lake")
+    result = run(
+        *COMMAND,
+        *("--capture", "--type", "public.item.*", "--starting-offsets", "earliest"),
+        *("--schema", "name STRING NOT NULL", "--to", lake),
+    )
+    assert result.exit_code == 0, result.stderr
+    assert "5 events, 0 of them bad" in result.stderr
+    found = ds.dataset(lake, format="parquet", partitioning="hive").to_table().sort_by("ev_id")
+    rows = found.select(["ev_table", "ev_op", "ev_key", "name", "ev_old"]).to_pylist()
+    assert [tuple(row.values())[1:] for row in rows] == [
+        ("insert", "1", "tea", None),
+        ("insert", "2", "milk", None),
+        ("update", "2", "cocoa", '{"id":2,"name":"milk"}'),
+        ("delete", "1", "tea", None),
+        ("truncate", None, None, None),
+    ]
+    assert {row["ev_table"] for row in rows} == {"public.item"}
+
+
 @pytest.mark.parametrize(
     ("options", "exit_code", "words"),
     [

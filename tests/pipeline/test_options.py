@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from itertools import count
 from threading import Thread
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgqpy.errors import ConnectionFailed, ConsumerRunning, QueueNotFound
+from pgqpy.errors import ConnectionFailed, ConsumerRunning, InvalidArgument, QueueNotFound
 from pgqpy.pipeline import query
 from pgqpy.pipeline.options import PipelineOptions, spark_interval
 from pgqpy.pipeline.progress import Counts, Progress, end_tick
@@ -85,7 +86,11 @@ def test_only_given_options_reach_the_source() -> None:
         "maxEventsPerTrigger": "1000000",
     }
     given = PipelineOptions(
-        queue="orders", starting_offsets="earliest", max_events=10, partitions=2
+        queue="orders",
+        starting_offsets="earliest",
+        max_events=10,
+        partitions=2,
+        types=("order.*", "bill"),
     )
     assert given.source_options() == {
         "queue": "orders",
@@ -93,7 +98,37 @@ def test_only_given_options_reach_the_source() -> None:
         "startingOffsets": "earliest",
         "maxEventsPerTrigger": "10",
         "minPartitions": "2",
+        "types": "order.*,bill",
     }
+
+
+def test_a_table_of_a_catalog_has_its_columns_beside_its_bad_records() -> None:
+    given = PipelineOptions(
+        queue="q", to="a.b", format="iceberg", catalog="c", bad_to="bad", schema="infer"
+    )
+    assert (given.schema_path, given.bad_path) == ("bad/_schema.ddl", "bad")
+
+
+INFER = {"schema": "infer", "capture": True}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"rescue": True}, "--rescue: it keeps the fields that --schema does not name"),
+        (INFER, "a schema fits one table"),
+        ({**INFER, "types": ("public.*",)}, "a schema fits one table"),
+        ({**INFER, "types": ("public.item.*", "public.other.insert")}, "a schema fits one table"),
+        ({**INFER, "types": ("public.item.delete", "public.item.in*")}, None),
+        ({"schema": "infer"}, None),
+        ({"schema": "id INT", "rescue": True, "capture": True}, None),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    options: dict[str, Any], words: str | None
+) -> None:
+    with pytest.raises(InvalidArgument, match=words) if words else nullcontext():
+        PipelineOptions(queue="orders", **options)
 
 
 LOST = "terminating connection due to administrator command"
@@ -146,6 +181,22 @@ def test_progress_adds_up_what_was_written_since_the_last_line() -> None:
         "tick 6  events 1,000  bad 1  events/s 1,000  lag 0.2 s",
         "stopped at tick 6: 2,000 events, 2 of them bad",
     ]
+
+
+@pytest.mark.parametrize(
+    ("counts", "last"),
+    [
+        (Counts(events=2, bad=2), "2 of them bad; none was kept, the bad records say why"),
+        (Counts(), "0 of them bad"),
+    ],
+)
+def test_a_run_that_kept_no_event_says_so(counts: Counts, last: str) -> None:
+    lines: list[str] = []
+    progress = Progress(SimpleNamespace(age=lambda _tick: None), lines.append)  # type: ignore[arg-type]  # a watch
+    progress.add(counts)
+    progress.report(progress_at(5), at_once=True)
+    progress.end()
+    assert lines[-1].endswith(last)
 
 
 def test_each_micro_batch_is_counted_once_while_another_thread_reports() -> None:

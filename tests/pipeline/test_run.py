@@ -17,6 +17,8 @@ from urllib.request import urlopen
 import psutil
 import pyarrow.dataset as ds
 import pytest
+from deltalake import DeltaTable
+from pyiceberg.catalog.sql import SqlCatalog
 
 import pgqpy
 from tests.consumers.harness import installed
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 PGQPY = str(Path(sys.executable).with_name("pgqpy"))
 COMMAND = (PGQPY, "pipeline", "run", "--queue", "orders")
 OPTIONS = ("--schema", "n INT", "--starting-offsets", "earliest", "--master", "local[2]")
+KILLS = 2  # of each table
 BAD_EVERY = 10  # events
 RPC_REQUEST = 3  # a kind of Spark's messages between its processes
 CONFIGURED = {
@@ -44,6 +47,8 @@ PAGES = ("environment", "sql?planDescription=true", "jobs", "stages?details=true
 
 class Lake:
     """A folder, and the command that fills it."""
+
+    options: tuple[str, ...] = ()
 
     def __init__(self, folder: Path, dsn: str, submit: Mapping[str, str] | None = None) -> None:
         self.folder = folder / "lake"
@@ -61,7 +66,7 @@ class Lake:
 
     def start(self, *options: str) -> SessionProcess:
         """Start the command; always the same but for how it ends."""
-        command = (*COMMAND, *OPTIONS, "--to", str(self.folder), *options)
+        command = (*COMMAND, *OPTIONS, *self.options, "--to", str(self.folder), *options)
         return SessionProcess(*command, env=self._environment, cwd=self._cwd)
 
     def good(self) -> list[int]:
@@ -75,6 +80,23 @@ class Lake:
     def _read(self, column: str, folder: str = "") -> list[Any]:
         lake = ds.dataset(self.folder / folder, format="parquet", partitioning="hive")
         return list(lake.to_table([column]).column(column).to_pylist())
+
+
+class Table(Lake):
+    """A table in a folder, and the command that fills it."""
+
+    def __init__(self, folder: Path, dsn: str, kind: str) -> None:
+        super().__init__(folder, dsn)
+        self.options = ("--format", kind)
+
+    def good(self) -> list[int]:
+        """Return the numbers of the good records."""
+        if self.options[1] == "delta":
+            found = DeltaTable(str(self.folder)).to_pyarrow_table()
+        else:
+            catalog = SqlCatalog("default", uri=f"sqlite:///{self.folder}/catalog.db")
+            found = catalog.load_table(("queues", "orders")).scan().to_arrow()
+        return sorted(found.column("n").to_pylist())
 
 
 def listening(process: SessionProcess) -> list[Any]:
@@ -108,21 +130,15 @@ def test_sigkill_and_a_crash_of_the_server_lose_and_double_nothing_and_no_passwo
     logs.mkdir()
     with pgqpy.connect(installed(own_server)) as client:
         client.create_queue("orders")
-    numbers = kill_at_random(Lake(tmp_path, dsn), own_server.dsn())
+    numbers: list[int] = []
+    kill_at_random(Lake(tmp_path, dsn), own_server.dsn(), numbers)
     lake = Lake(tmp_path, dsn, submit={**CONFIGURED, **told(logs, port)})
     with closing(lake.start("--every", "200ms")) as process:
         process.wait_for_match(f"tick {last_tick(own_server)} ")
         shown, pages = arguments(process), web_pages(port)
         ports = listening(process)
         eventually(lambda: any(map(is_refused, ports)))
-        own_server.stop("immediate")
-        process.wait_for_match("connection lost")
-        own_server.start()
-        with pgqpy.connect(own_server.dsn()) as client:
-            numbers.append(len(numbers) + 1)
-            client.insert_event("orders", "test", text_of(numbers[-1]))
-            client.tick_queue("orders")
-        process.wait_for_match(f"tick {last_tick(own_server)} ")
+        crash(own_server, process, numbers)
         assert process.terminate(START_TIMEOUT) == 0, process.output()
         output = process.output()
     assert lake.good() == [n for n in numbers if is_good(n)]
@@ -142,17 +158,47 @@ def test_sigkill_and_a_crash_of_the_server_lose_and_double_nothing_and_no_passwo
         assert secret not in text
 
 
-def kill_at_random(lake: Lake, dsn: str) -> list[int]:
-    """Kill the pipeline at any moment under load; return the numbers of the events."""
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_table_has_each_event_once_whatever_was_killed(
+    own_server: EmbeddedServer, tmp_path: Path, kind: str
+) -> None:
+    with pgqpy.connect(installed(own_server)) as client:
+        client.create_queue("orders")
+    lake = Table(tmp_path, own_server.dsn(), kind)
+    numbers: list[int] = []
+    for _ in range(KILLS):
+        kill_at_random(lake, own_server.dsn(), numbers)
+    with closing(lake.start("--every", "200ms")) as process:
+        process.wait_for_match(f"tick {last_tick(own_server)} ")
+        crash(own_server, process, numbers)
+        assert process.terminate(START_TIMEOUT) == 0, process.output()
+    assert lake.good() == [n for n in numbers if is_good(n)]
+    assert lake.bad() == sorted(text_of(n) for n in numbers if not is_good(n))
+
+
+def crash(server: EmbeddedServer, process: SessionProcess, numbers: list[int]) -> None:
+    """Let the server crash and come back with one more event, which the pipeline reads."""
+    server.stop("immediate")
+    process.wait_for_match("connection lost")
+    server.start()
+    with pgqpy.connect(server.dsn()) as client:
+        numbers.append(len(numbers) + 1)
+        client.insert_event("orders", "test", text_of(numbers[-1]))
+        client.tick_queue("orders")
+    process.wait_for_match(f"tick {last_tick(server)} ")
+
+
+def kill_at_random(lake: Lake, dsn: str, numbers: list[int]) -> None:
+    """Kill the pipeline at any moment under load; add the numbers of the events."""
     seed = secrets.randbits(32)
     print(f"seed: {seed}")  # noqa: T201  # shown where the test fails
     choose = random.Random(seed)
-    with produced(dsn) as numbers, closing(lake.start("--every", "0s")) as process:
+    with produced(dsn, numbers), closing(lake.start("--every", "0s")) as process:
         process.wait_for_match("events [1-9]", times=choose.randint(1, 3))
         wanted = len(numbers) + choose.randint(0, 100)
         eventually(lambda: len(numbers) >= wanted)
         process.kill()
-    return numbers
 
 
 def last_tick(server: EmbeddedServer) -> int | None:
@@ -207,9 +253,8 @@ def text_of(number: int) -> str:
 
 
 @contextmanager
-def produced(dsn: str) -> Iterator[list[int]]:
-    """Insert events, some of them bad, and tick, as long as the block lasts; yield what was."""
-    numbers: list[int] = []
+def produced(dsn: str, numbers: list[int]) -> Iterator[None]:
+    """Insert events, some of them bad, and tick, as long as the block lasts; add their numbers."""
     stop = threading.Event()
 
     def insert() -> None:
@@ -223,7 +268,7 @@ def produced(dsn: str) -> Iterator[list[int]]:
     thread = threading.Thread(target=insert)
     thread.start()
     try:
-        yield numbers
+        yield
     finally:
         stop.set()
         thread.join()

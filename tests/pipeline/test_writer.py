@@ -13,8 +13,11 @@ from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
 from pgqpy.pipeline.options import PipelineOptions
 from pgqpy.pipeline.progress import Counts
 from pgqpy.pipeline.query import find_cause
-from pgqpy.pipeline.writer import EVENT_SCHEMA, MicroBatchWriter, read_schema
+from pgqpy.pipeline.records import EVENT_SCHEMA, read_schema
+from pgqpy.pipeline.writer import MicroBatchWriter
 from pgqpy.spark.sink.writers import QUERY_ID
+from tests.spark.feed import READERS
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,10 +150,10 @@ def test_a_micro_batch_that_runs_again_with_other_options_leaves_nothing_of_befo
     events = pipeline.events(data("x"), "nope")
     pipeline.write(events, schema=DDL)
     assert pipeline.rows("ev_data", folder="_bad") == [("nope",), (data("x"),)]
-    pipeline.write(events, schema="n STRING", types=("1", "missing"))
+    pipeline.write(events.where("ev_type = '1'"), schema="n STRING")
     assert pipeline.rows("n") == [("x",)]
     assert list(pipeline.folder.glob("_bad/*")) == []
-    pipeline.write(events, types=("missing",))
+    pipeline.write(events.where("ev_type = 'missing'"))
     assert pipeline.batches() == []
 
 
@@ -227,3 +230,33 @@ def test_events_of_infinite_times_are_in_folders_that_readers_know(pipeline: Pip
     assert dict(pipeline.rows("n", "ev_date")) == days
     pipeline.write(pipeline.events("bad").withColumn("ev_time", moment), schema=DDL)
     assert pipeline.rows("ev_data", "ev_date", folder="_bad") == [("bad", "9999-12-31")]
+
+
+FETCHED = """
+    select sum(coalesce(idx_tup_fetch, 0) + coalesce(seq_tup_read, 0))::int
+      from pg_stat_user_tables where relname ~ '^event_[0-9]'"""
+
+
+def fetched(feed: Feed) -> int:
+    """Return how many events the server has read, once all readers have ended."""
+    eventually(lambda: feed.client.connection.execute(READERS).fetchone() == (0,))
+    feed.client.connection.execute("select pg_stat_force_next_flush()")
+    row = feed.client.connection.execute(FETCHED).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_events_are_read_once_and_bad_ones_twice_only_where_they_begin(
+    pipeline: Pipeline, feed: Feed
+) -> None:
+    feed.insert(*map(data, range(1000)))
+    before = fetched(feed)
+    pipeline.run()
+    assert 1000 <= fetched(feed) - before < 1500, "some more to plan the tasks"
+    for _ in range(3):
+        feed.insert("nope", *map(data, range(499)))
+    before = fetched(feed)
+    pipeline.run(max_events=500)
+    assert 2000 <= fetched(feed) - before < 2500, "the first 500 twice"
+    assert len(pipeline.rows("ev_data", folder="_bad")) == 3
+    assert len(pipeline.rows("n")) == 1000 + 3 * 499

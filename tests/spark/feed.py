@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -73,9 +74,13 @@ class Feed:
         return row[0], row[1]
 
     def options(self, **options: Any) -> dict[str, str]:
-        """Return options that name the queue, and others; None takes one away."""
+        """Return options that name the queue, and others; None takes one away, a dict is JSON."""
         given = {"dsn": self.dsn, "queue": self.queue, **options}
-        return {name: str(value) for name, value in given.items() if value is not None}
+        return {
+            name: json.dumps(value) if isinstance(value, dict) else str(value)
+            for name, value in given.items()
+            if value is not None
+        }
 
     def source(self, **options: Any) -> PgqDataSource:
         """Make the source as Spark does."""

@@ -31,12 +31,12 @@ def history(feed, client):
     ("options", "wanted"),
     [
         ({}, "abc"),
-        ({"startingTick": 2}, "bc"),
-        ({"endingTick": 3}, "ab"),
-        ({"startingTick": 2, "endingTick": 3}, "b"),
-        ({"startingOffsets": '{"tick": 3}', "endingOffsets": "latest"}, "c"),
-        ({"startingOffsets": "earliest", "endingOffsets": '{"tick": 2}'}, "a"),
-        ({"startingTick": 2, "endingTick": 2}, ""),
+        ({"startingOffsets": {"tick": 2}}, "bc"),
+        ({"endingOffsets": {"tick": 3}}, "ab"),
+        ({"startingOffsets": {"tick": 2}, "endingOffsets": {"tick": 3}}, "b"),
+        ({"startingOffsets": {"tick": 3}, "endingOffsets": "latest"}, "c"),
+        ({"startingOffsets": "earliest", "endingOffsets": {"tick": 2}}, "a"),
+        ({"startingOffsets": {"tick": 2}, "endingOffsets": {"tick": 2}}, ""),
     ],
 )
 def test_a_range_of_ticks(history, options, wanted):
@@ -71,8 +71,10 @@ def test_a_moment_before_what_rotation_left_is_an_error(feed, client, caplog):
 
 def test_an_end_before_the_start_names_both_options(history):
     with pytest.raises(InvalidArgument) as caught:
-        history.batch(startingTick=3, endingTimestamp=hours_ago(2.5).isoformat()).partitions()
-    assert "startingTick and endingTimestamp" in str(caught.value)
+        history.batch(
+            startingOffsets={"tick": 3}, endingTimestamp=hours_ago(2.5).isoformat()
+        ).partitions()
+    assert "startingOffsets and endingTimestamp" in str(caught.value)
 
 
 def test_what_spark_makes_of_no_partitions_is_read_as_nothing(feed):

@@ -16,7 +16,6 @@ from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
 DATA = StructType().add("ev_data", "string")
-LOCKS = "select count(*) from pg_locks where mode = 'AccessShareLock' and relation = %s::regclass"
 
 END = """
     select {}(pid) from pg_stat_activity
@@ -93,7 +92,7 @@ def test_rotation_waits_for_who_reads(feed, large):
     assert count == 20_000
     feed.rotate()
     with pytest.raises(RangeExpired):
-        read(feed.batch(DATA, startingTick="1"))
+        read(feed.batch(DATA, startingOffsets={"tick": 1}))
 
 
 @pytest.mark.parametrize("table", ["pgq.tick", "pgq.event_1"])
@@ -129,7 +128,7 @@ def test_what_was_rolled_back_is_not_there_and_what_took_long_is(feed, client, c
     last = feed.tick()
     rows = read(feed.batch())
     assert {row["ev_data"]: row["tick_id"] for row in rows} == {"quick": 2, "slow": last}
-    assert datas(read(feed.batch(startingTick=last - 1))) == ["slow"]
+    assert datas(read(feed.batch(startingOffsets={"tick": last - 1}))) == ["slow"]
 
 
 def test_what_tasks_staged_side_by_side_is_read_side_by_side(feed):

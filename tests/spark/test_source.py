@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from psycopg.conninfo import make_conninfo
 from pyspark.errors import PySparkException
@@ -98,8 +100,8 @@ def test_what_is_wrong_is_said_by_load(frame):
 
 
 def test_what_is_wrong_with_a_range_is_said_by_the_action(frame):
-    with pytest.raises(PySparkException, match="startingTick: tick 99 is in the future"):
-        frame(startingTick=99).collect()
+    with pytest.raises(PySparkException, match="startingOffsets: tick 99 is in the future"):
+        frame(startingOffsets={"tick": 99}).collect()
 
 
 def test_a_database_without_the_schema(feed, empty_dsn):
@@ -193,13 +195,15 @@ def test_a_query_that_runs_sees_each_tick_and_has_its_consumer_alone(
     feed.insert("b", "c")
     eventually(lambda: seen() == [1, 2])
     assert lake() == ["a", "b", "c"]
-    with pytest.raises(ConsumerRunning):
+    latest = json.loads(started.lastProgress.sources[0].latestOffset)
+    assert (latest["events_behind"], latest["seconds_behind"]) == (0, 0.0)
+    with pytest.raises(ConsumerRunning, match="stop it first, then call finish again"):
         finish(spark, checkpoint, dsn=feed.dsn)
     with pytest.raises(InvalidArgument, match="is not the checkpoint"):
         finish(spark, checkpoint + "/sources", dsn=feed.dsn)
     said = failure(query(ALWAYS, place=str(tmp_path / "other")))
     assert "consumer 'lake' of queue 'orders' runs already: pgqpy spark lake" in said
-    assert "give this one a name of its own" in said
+    assert "stop it first, or give this one a name of its own (option consumer)" in said
     assert started.isActive
     client.drop_queue(feed.queue, force=True)
     assert "no queue 'orders' in this database: create it with" in failure(started)

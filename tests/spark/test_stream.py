@@ -27,8 +27,7 @@ def test_a_new_consumer_begins_at_the_latest_tick(feed, start):
     [
         ({"startingOffsets": "earliest"}, 1, ["a", "b"]),
         ({"startingOffsets": "latest"}, 3, []),
-        ({"startingOffsets": '{"tick": 2}'}, 2, ["b"]),
-        ({"startingTick": 2}, 2, ["b"]),
+        ({"startingOffsets": {"tick": 2}}, 2, ["b"]),
         ({"startingTimestamp": "2026-01-01T00:30:00Z"}, 2, ["b"]),  # the last tick before it
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pgqpy import calls
 from pgqpy.errors import (
     ConsumerNotFound,
     ConsumerRunning,
@@ -12,6 +13,7 @@ from pgqpy.errors import (
     QueueNotFound,
     RangeExpired,
 )
+from pgqpy.spark.source.partitions import whole_schema
 from tests.spark.feed import CONSUMER, Feed, crashed
 from tests.support.sqlstates import refused
 
@@ -76,14 +78,31 @@ def test_an_expired_checkpoint_is_an_error_unless_loss_is_no_failure(feed, clien
     feed.insert("b")
     with pytest.raises(RangeExpired) as caught:
         start().resume(expired).run()
-    assert (caught.value.first_tick or 0) > 1
-    assert f"ticks {caught.value.first_tick} to {caught.value.last_tick}" in str(caught.value)
-    assert "failOnDataLoss" in str(caught.value)
+    first = caught.value.first_tick
+    assert (first or 0) > 1
+    assert f"those from tick 1 ({expired['time']}) to tick {first} (20" in str(caught.value)
+    assert "new checkpointLocation and startingOffsets" in str(caught.value)
+    assert start(startingOffsets="earliest").begin().datas() == ["b"]
+    client.unregister_consumer(feed.queue, CONSUMER)
     stream = start(failOnDataLoss="false").resume(expired)
     assert stream.datas() == ["b"]
     assert "as failOnDataLoss is false" in caplog.text
     feed.insert("c")
     assert stream.datas() == ["c"]
+
+
+def test_a_checkpoint_whose_tick_was_thinned_out_goes_on_before_it(feed, client, start):
+    stream = start().begin()
+    feed.insert("a")
+    stream.run()
+    offset = crashed(stream)
+    client.unregister_consumer(feed.queue, CONSUMER)
+    feed.insert("b")
+    client.connection.execute("delete from pgq.tick where tick_id = 2")
+    with pytest.raises(NotFound, match="not kept tick 2 of the checkpoint") as caught:
+        start().resume(offset).run()
+    assert 'startingOffsets={"tick": 1}' in str(caught.value)
+    assert start(startingOffsets={"tick": 1}).begin().datas() == ["a", "b"]
 
 
 def test_a_start_in_the_future_or_thinned_out_is_refused_with_what_there_is(feed, client, start):
@@ -97,7 +116,7 @@ def test_a_start_in_the_future_or_thinned_out_is_refused_with_what_there_is(feed
         feed.tick()
     client.connection.execute("delete from pgq.tick where tick_id = 3")
     with pytest.raises(NotFound, match="name 2 or 4"):
-        start(startingTick="3").begin()
+        start(startingOffsets={"tick": 3}).begin()
 
 
 @pytest.mark.parametrize(("ticks_since", "running"), [(0, True), (1, True), (1, False), (4, False)])
@@ -158,3 +177,45 @@ def test_a_queue_that_was_created_again_is_another_one(feed, client, start):
         stream.run()
     with pytest.raises(QueueNotFound, match="new checkpointLocation"):
         start().resume(crashed(stream)).run()
+
+
+def test_a_checkpoint_goes_on_under_the_new_name_of_its_queue(feed, client, start):
+    stream = start().begin()
+    client.call(calls.admin.rename_queue(feed.queue, "purchases"))
+    with pytest.raises(QueueNotFound, match="was renamed to purchases"):
+        stream.run()
+    offset = crashed(stream)
+    with pytest.raises(QueueNotFound, match="was renamed to purchases"):
+        start().resume(offset).run()
+    feed.queue = "purchases"
+    feed.insert("a")
+    assert start().resume(offset).datas() == ["a"]
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_the_checkpoint_of_another_queue_names_that_queue(feed, client, start, exists):
+    offset = crashed(start().begin())
+    if exists:
+        Feed(client, feed.dsn, "other")
+    with pytest.raises(QueueNotFound, match="is that of queue 'orders', not of 'other'"):
+        start(queue="other", schema=whole_schema()).resume(offset).run()
+    feed.insert("a")
+    assert start().resume(offset).datas() == ["a"]
+
+
+def test_an_end_that_rotation_took_asks_for_a_later_one(feed):
+    feed.insert("a")
+    feed.rotate()
+    for option, value in (("endingOffsets", {"tick": 1}), ("endingTimestamp", "1000")):
+        with pytest.raises(RangeExpired, match=f"{option}: .* name a later end"):
+            feed.batch(**{option: value}).partitions()
+
+
+def test_a_new_consumer_that_passes_over_events_says_how_to_read_them(feed, start, caplog):
+    start(consumer="early").begin()
+    feed.insert("a")
+    start(consumer="other_types", types="none").begin()
+    assert "passes over" not in caplog.text
+    start().begin().close()
+    assert "consumer lake of queue orders is new: the query begins at tick 2" in caplog.text
+    assert start(startingOffsets="earliest").begin().datas() == ["a"]

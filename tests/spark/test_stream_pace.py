@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from pgqpy import tick_ranges
+from pgqpy.tick_ranges import find_tick_times, has_events
 from tests.support.waiting import eventually
+
+LATER = """
+    update pgq.tick set tick_time = first.tick_time + %s * interval '1 second'
+      from pgq.tick first where first.tick_id = 1 and tick.tick_id = %s"""
 
 
 @pytest.mark.parametrize(
@@ -87,10 +93,133 @@ def statements(feed, stream):
     return lambda: len(sent)
 
 
-def test_it_tells_how_far_the_queue_is(feed, start):
-    stream = start()
+def test_it_tells_how_far_it_is_behind_the_queue(feed, client, start):
+    stream = start(maxTicksPerTrigger=1)
     assert stream.reader.reportLatestOffset() is None
     stream.begin()
-    feed.insert("a")
+    for datas in ("a", "bc", "def"):
+        feed.insert(*datas)
+    client.connection.execute(
+        "update pgq.tick set tick_time = tick_time + interval '1 hour' where tick_id = 4"
+    )
     stream.run()
-    assert stream.reader.reportLatestOffset() == stream.offset
+    behind = stream.reader.reportLatestOffset()
+    assert (behind["tick"], behind["events_behind"], behind["ticks_behind"]) == (4, 5, 2)
+    assert 3600 <= behind["seconds_behind"] < 3700
+    stream.run()
+    stream.run()
+    feed.tick()
+    stream.run()
+    none = {"events_behind": 0, "ticks_behind": 0, "seconds_behind": 0.0}
+    assert stream.reader.reportLatestOffset() == {**stream.reader._newest._asdict(), **none}
+
+
+@pytest.fixture
+def probed(monkeypatch):
+    """The ranges in which a stream looked for an event."""
+    ranges = []
+
+    def looking(client, queue, first, last, types):
+        ranges.append((first, last))
+        return has_events(client, queue, first, last, types)
+
+    monkeypatch.setattr(tick_ranges, "has_events", looking)
+    return ranges
+
+
+def test_an_idle_queue_makes_no_micro_batch(feed, start, probed):
+    stream = start().begin()
+    for _ in range(3):
+        feed.tick()
+        assert stream.latest() == stream.offset
+        assert stream.latest() == stream.offset
+    assert feed.standing() == (1, [])
+    feed.insert("a")
+    assert stream.datas() == ["a"]
+    assert feed.standing() == (1, [5])
+    assert probed == [(1, 2), (2, 3), (3, 4), (4, 5)]
+
+
+def test_events_of_other_types_make_no_micro_batch_and_are_not_read_twice(feed, start, probed):
+    stream = start(types="wanted", maxEventsPerTrigger=2).begin()
+    feed.insert("a", "b", type="other")
+    feed.insert("c", type="other")
+    assert stream.latest() == stream.offset
+    feed.insert("d", type="other")
+    feed.insert("e", type="wanted")
+    end = stream.latest()
+    assert probed == [(1, 2), (2, 3), (3, 5)]
+    (partition,) = stream.reader.partitions(stream.offset, end)
+    assert (partition.from_tick, partition.to_tick) == (3, 5)
+    assert stream.datas() == ["e"]
+
+
+def test_nothing_is_passed_over_if_the_ticks_that_hold_nothing_are_thinned_out(feed, client, start):
+    stream = start(types="wanted").begin()
+    feed.tick()
+    feed.tick()
+    assert stream.latest() == stream.offset
+    feed.insert("a", type="wanted")
+    client.connection.execute("update pgq.tick set tick_time = date_trunc('second', now())")
+    stream.offset["time"] = find_tick_times(client, 1, 1)[1]
+    client.connection.execute("select pgq.compact_ticks()")
+    assert client.connection.execute("select tick_id from pgq.tick").fetchall() == [(1,), (4,)]
+    assert stream.datas() == ["a"]
+
+
+def test_what_was_found_to_hold_nothing_is_read_again_in_another_session(
+    feed, client, start, probed
+):
+    """The server may have lost the ticks, and given their numbers to others."""
+    stream = start().begin()
+    feed.tick()
+    feed.tick()
+    assert stream.latest() == stream.offset
+    client.connection.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity "
+        "where application_name = 'pgqpy spark lake' and datname = current_database()"
+    )
+    feed.insert("a")
+    eventually(lambda: stream.latest()["tick"] == 4)
+    assert probed == [(1, 3), (1, 4)]
+    assert stream.datas() == ["a"]
+
+
+def test_the_last_micro_batch_is_not_kept_while_nothing_comes(feed, start):
+    stream = start().begin()
+    feed.insert("a")
+    assert stream.datas() == ["a"]
+    assert feed.standing() == (1, [2])
+    feed.tick()
+    assert stream.latest() == stream.offset
+    assert feed.standing() == (2, [])
+
+
+def test_an_hour_without_events_is_a_micro_batch_so_that_rotation_goes_on(feed, client, start):
+    stream = start(types="wanted").begin()
+    feed.insert("a", type="other")
+    client.connection.execute(LATER, [3599, 2])
+    assert stream.latest() == stream.offset
+    feed.tick()
+    client.connection.execute(LATER, [3601, 3])
+    assert stream.run() == []
+    assert feed.standing() == (1, [3])
+    assert stream.run() == []
+    assert feed.standing() == (3, [])
+
+
+def test_available_now_ends_although_the_rest_holds_nothing(feed, start):
+    stream = start(startingOffsets="earliest", types="wanted")
+    feed.insert("a", type="wanted")
+    feed.insert("b", type="other")
+    stream.reader.prepareForTriggerAvailableNow()
+    stream.begin()
+    assert stream.datas() == ["a"]
+    assert stream.latest() == stream.offset
+
+
+def test_trigger_once_takes_ticks_that_hold_nothing(feed, start):
+    stream = start(startingOffsets="earliest")
+    feed.tick()
+    stream.offset = stream.reader.initialOffset()
+    assert stream.reader.latestOffset(stream.offset, ReadAllAvailable())["tick"] == 2

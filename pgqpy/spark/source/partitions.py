@@ -1,13 +1,12 @@
 """Partitions, what an executor reads in one task: their columns, planning and splitting.
 
-The numbers of events are estimates: differences of sequence values, and the counts that
-commit_stage received. They balance the partitions; which events are read does not depend on them.
+The estimated numbers of events balance the partitions; which events are read does not depend on
+them.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
 from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,16 +26,18 @@ from pyspark.sql.types import (
 
 from pgqpy import calls
 from pgqpy.errors import InvalidArgument
-from pgqpy.tick_ranges import TickFinder, parse_snapshot
+from pgqpy.tick_ranges import TickFinder
+from pgqpy.tick_sizes import tick_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql.types import DataType
 
     from pgqpy.client import Client
     from pgqpy.records import TickInfo
     from pgqpy.tick_ranges import Queue
+    from pgqpy.tick_sizes import IdRange, TickSize
 
 
 TICK_ID = "tick_id"
@@ -130,24 +131,13 @@ def _within_range(times: Any) -> Any:
 
 
 PARTITION_EVENTS = 500_000  # estimated events of a partition at most; a larger stage is not split
-# For the sake of PARTITION_EVENTS. A sequence that was moved forward, by seq_setval or an external
-# ticker, makes a range look as if it had 10^18 events.
+# Partitions of a range that PARTITION_EVENTS asks for, at most. A sequence that was moved forward,
+# by seq_setval or an external ticker, makes a range look as if it had 10^18 events.
 MOST_PARTITIONS = 2_000
+# The same of one tick: each of them reads the whole tick to find its ids.
+MOST_PARTS = 16
 BEFORE_ALL = -1  # a cut at the start of a unit; no event has this id
 TICK_TOLERANCE = 0.2  # of a partition; a cut this near to a tick moves to the tick
-
-
-class ReleasedStage(NamedTuple):
-    """A stage, with the first tick that sees its release, and the estimated number of its events.
-
-    `inserted_in` is the first tick that sees the stage's own transaction, which took its event ids;
-    None if that tick is before the range.
-    """
-
-    released_in: int
-    stage: int
-    events: int
-    inserted_in: int | None
 
 
 class EventRange(NamedTuple):
@@ -166,9 +156,7 @@ class EventRange(NamedTuple):
 
 
 def split_range(
-    ticks: Sequence[TickInfo],
-    min_partitions: int | None = None,
-    released: Iterable[ReleasedStage] = (),
+    ticks: Sequence[TickInfo], sizes: Sequence[TickSize], min_partitions: int | None = None
 ) -> list[tuple[EventRange, ...]]:
     """Split a range into partitions of about equal numbers of events.
 
@@ -178,16 +166,17 @@ def split_range(
 
     Args:
         ticks: the ticks of the range in order, beginning with its start.
+        sizes: of the ticks, but for the first.
         min_partitions: the wanted number (option minPartitions). There are more if one would
-            exceed PARTITION_EVENTS, up to MOST_PARTITIONS, and fewer where there is too little to
-            divide.
-        released: the stages that were released in the range.
+            exceed PARTITION_EVENTS, as far as MOST_PARTITIONS and MOST_PARTS allow, and fewer where
+            there is too little to divide.
     """
-    if len(ticks) < 2:  # noqa: PLR2004  # a range has two ends
+    units = list(_units(ticks, sizes))
+    if not units:
         return []
-    units = list(_units(ticks, released))
     sums = list(accumulate((unit.events for unit in units), initial=0))
-    full = min(-(-sums[-1] // PARTITION_EVENTS), MOST_PARTITIONS)
+    most = max(PARTITION_EVENTS, max(unit.events for unit in units) // MOST_PARTS)
+    full = min(-(-sums[-1] // most), MOST_PARTITIONS)
     wanted = max(full, min_partitions or 1)
     count = max(1, min(wanted, sums[-1]))
     cuts = _cuts(units, sums, count)
@@ -197,61 +186,39 @@ def split_range(
 class _Unit(NamedTuple):
     """What is counted as one piece: a tick's events, one of its stages, or all but its stages.
 
-    `stages` is as in `EventRange`. Only a piece without stages can be cut inside, by id.
+    `stages` is as in `EventRange`. Only a piece without stages, which has `ids`, can be cut inside.
     """
 
     before: TickInfo
     after: TickInfo
     events: int
+    ids: tuple[IdRange, ...]
     stages: tuple[int, ...] | None = None
 
     def estimated_id(self, number: int) -> int:
-        """Return the estimated id of the event with this number, counted from 0."""
-        ids = self.after.tick_event_seq - self.before.tick_event_seq
-        return self.before.tick_event_seq + 1 + number * ids // self.events
+        """Return the least id such that about so many events have smaller ones."""
+        ids = range(min(part.low for part in self.ids), max(part.high for part in self.ids))
+        return ids[bisect_left(ids, number, key=self._events_below)]
 
     def event_range(self, low: int | None, high: int | None) -> EventRange:
         """Return the range of the events with low <= id < high."""
         return EventRange(self.before.tick_id, self.after.tick_id, low, high, self.stages)
 
-
-def _units(ticks: Sequence[TickInfo], released: Iterable[ReleasedStage]) -> Iterator[_Unit]:
-    by_tick: dict[int, list[ReleasedStage]] = defaultdict(list)
-    staged: dict[int, int] = defaultdict(int)
-    for stage in released:
-        by_tick[stage.released_in].append(stage)
-        if stage.inserted_in is not None:
-            staged[stage.inserted_in] += stage.events
-    plain = _not_staged(ticks, staged)
-    for (before, after), events in zip(pairwise(ticks), plain, strict=True):
-        if after.tick_id not in by_tick:
-            yield _Unit(before, after, events)
-            continue
-        yield _Unit(before, after, events, ())
-        for stage in by_tick[after.tick_id]:
-            yield _Unit(before, after, stage.events, (stage.stage,))
+    def _events_below(self, event_id: int) -> int:
+        return sum(
+            part.events
+            * (min(max(event_id, part.low), part.high) - part.low)
+            // (part.high - part.low)
+            for part in self.ids
+        )
 
 
-def _not_staged(ticks: Sequence[TickInfo], staged: Mapping[int, int]) -> list[int]:
-    """Return the estimated number of events without a stage, for each tick after the first.
-
-    `staged` is the number of staged ids that were taken before a tick. They are subtracted from
-    that tick and, if it has too few, from the ticks before it.
-    """
-    plain: list[int] = []
-    nonzero: list[int] = []  # indexes of `plain` that are not 0
-    for place, (before, after) in enumerate(pairwise(ticks)):
-        plain.append(max(0, after.tick_event_seq - before.tick_event_seq))
-        if plain[place]:
-            nonzero.append(place)
-        wanted = staged.get(after.tick_id, 0)
-        while wanted and nonzero:
-            taken = min(wanted, plain[nonzero[-1]])
-            wanted -= taken
-            plain[nonzero[-1]] -= taken
-            if not plain[nonzero[-1]]:
-                nonzero.pop()
-    return plain
+def _units(ticks: Sequence[TickInfo], sizes: Sequence[TickSize]) -> Iterator[_Unit]:
+    for (before, after), size in zip(pairwise(ticks), sizes, strict=True):
+        plain = sum(part.events for part in size.plain)
+        yield _Unit(before, after, plain, size.plain, () if size.stages else None)
+        for stage, events in size.stages:
+            yield _Unit(before, after, events, (), (stage,))
 
 
 class _Cut(NamedTuple):
@@ -356,31 +323,14 @@ def plan_partitions(
 
     Call it inside `tick_ranges.locked_queue`.
     """
+    if start == end:
+        return []
     ticks = client.call(calls.ticks.get_tick_info(queue.name, start, end))
-    stages = _released_stages(client, queue, ticks, start, end) if start < end else []
+    ids = ticks[-1].tick_event_seq - ticks[0].tick_event_seq
+    sizes = tick_sizes(client, queue, start, ticks, min(ids // 100, PARTITION_EVENTS // 5))
     return [
         _partition(client, queue, ranges, ticks, schema, types)
-        for ranges in split_range(ticks, min_partitions, stages)
-    ]
-
-
-def _released_stages(
-    client: Client, queue: Queue, ticks: Sequence[TickInfo], start: int, end: int
-) -> list[ReleasedStage]:
-    stages = client.call(
-        calls.ticks.get_tick_stages(queue.name, start, end)
-    )  # raises if a tick is missing
-    if not stages:
-        return []
-    finder = _finder(ticks, start, end)
-    released_in = finder.find([each.stage_released_by for each in stages]).tolist()
-    inserted_in = finder.find([each.stage_txid for each in stages]).tolist()
-    before = parse_snapshot(ticks[0].tick_snapshot)
-    return [
-        ReleasedStage(
-            tick, each.stage, each.events, None if before.sees(each.stage_txid) else seen_by
-        )
-        for tick, seen_by, each in zip(released_in, inserted_in, stages, strict=True)
+        for ranges in split_range(ticks, sizes, min_partitions)
     ]
 
 

@@ -251,8 +251,9 @@ def _lock_and_check(
     )
     if fail_on_data_loss:
         raise RangeExpired(
-            f"{problem}: start there (startingOffsets), or set failOnDataLoss to false to skip "
-            "the removed events",
+            f"{problem}. Load the DataFrame again, from there (startingOffsets="
+            f'{{"tick": {first}}}). A stream says what to do when you start it again. With '
+            "failOnDataLoss=false the removed events are skipped",
             queue=partition.queue,
             tick_id=partition.from_tick,
             first_tick=first,
@@ -263,7 +264,7 @@ def _lock_and_check(
 def _dropped(partition: EventPartition) -> QueueNotFound:
     return QueueNotFound(
         f"queue {partition.queue!r} (option queue) was dropped during the read: "
-        "create it again, and start a query with a new checkpointLocation",
+        "create it again, and give a stream a new checkpointLocation",
         queue=partition.queue,
     )
 
@@ -272,7 +273,7 @@ def _changed(partition: EventPartition) -> NotFound:
     return NotFound(
         f"tick {partition.planned_end.tick_id} of queue {partition.queue!r} is not the one that "
         "this task was planned with: the server was restored from a backup, a standby that lagged "
-        "took over, or the queue was repaired. Start the query again, so that it is planned anew",
+        "took over, or the queue was repaired. Load the DataFrame, or start the query, again",
         queue=partition.queue,
         tick_id=partition.planned_end.tick_id,
         sqlstate="PQ005",

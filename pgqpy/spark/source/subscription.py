@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pgqpy import calls, tick_ranges
 from pgqpy.consumers.for_tools import RunningLock, Session, Wakeup, is_loss, take_notifications
@@ -20,6 +20,7 @@ from pgqpy.errors import (
 from pgqpy.spark.connections import error_and_delay, retrying
 from pgqpy.spark.options import Offset
 from pgqpy.spark.source.partitions import plan_partitions
+from pgqpy.tick_sizes import Limits, find_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pgqpy.spark.connections import Database
     from pgqpy.spark.options import Bound, ReadOptions
     from pgqpy.spark.source.partitions import EventPartition
-    from pgqpy.tick_ranges import Limits, Position, Queue
+    from pgqpy.tick_ranges import Position, Queue
 
 
 logger = logging.getLogger("pgqpy.spark")
@@ -50,48 +51,59 @@ def resolve_bound(client: Client, queue: Queue, bound: Bound, *, fail_on_data_lo
         return queue.first_tick
     if bound.kind == "latest":
         return queue.last_tick
-    if bound.kind == "tick":
-        return retained_tick(
-            client, queue, bound.tick, bound.option, fail_on_data_loss=fail_on_data_loss
+    find = _existing_tick if bound.kind == "tick" else _tick_at_time
+    tick = find(client, queue, bound)
+    if tick is not None:
+        return tick
+    what = f"tick {bound.tick}" if bound.time is None else bound.time.isoformat()
+    problem = (
+        f"{bound.option}: {what} is older than the events that rotation kept in queue "
+        f"{queue.name!r}, ticks {queue.first_tick} to {queue.last_tick}"
+    )
+    if fail_on_data_loss:
+        is_end = bound.option.startswith("ending")
+        remedy = "name a later end" if is_end else 'use startingOffsets "earliest" in its place'
+        raise RangeExpired(
+            f"{problem}: {remedy}, or set failOnDataLoss to false",
+            queue=queue.name,
+            tick_id=bound.tick or None,
+            first_tick=queue.first_tick,
+            last_tick=queue.last_tick,
         )
-    return _tick_at_time(client, queue, bound, fail_on_data_loss=fail_on_data_loss)
+    logger.warning("%s: starting at tick %d, as failOnDataLoss is false", problem, queue.first_tick)
+    return queue.first_tick
 
 
-def retained_tick(
-    client: Client, queue: Queue, tick: int, option: str, *, fail_on_data_loss: bool
-) -> int:
-    """Return `tick` if it and all events after it still exist; else as `resolve_bound`."""
+def _existing_tick(client: Client, queue: Queue, bound: Bound) -> int | None:
+    """Return the tick that a bound names; None if rotation removed events after it."""
+    tick = bound.tick
     if tick > queue.last_tick:
-        raise future_tick(queue, tick, option)
-    if tick < queue.low_tick:
-        return _earliest_instead(
-            queue, tick, f"{option}: tick {tick}", fail_on_data_loss=fail_on_data_loss
+        raise _no_tick(
+            queue,
+            tick,
+            f"{bound.option}: tick {tick} is in the future, the last tick of queue {queue.name!r} "
+            f"is {queue.last_tick}: name one from {queue.first_tick} to {queue.last_tick}",
         )
+    if tick < queue.low_tick:
+        return None
     around = tick_ranges.adjacent_ticks(client, queue, tick)
     if tick not in around:
         near = " or ".join(str(each) for each in around if each is not None)
-        raise NotFound(
-            f"{option}: queue {queue.name!r} has no tick {tick}, because compaction keeps one tick "
-            f"per second: name {near}",
-            queue=queue.name,
-            tick_id=tick,
-            sqlstate="PQ005",
+        raise _no_tick(
+            queue,
+            tick,
+            f"{bound.option}: queue {queue.name!r} has no tick {tick}, because compaction keeps "
+            f"one tick per second: name {near}",
         )
     return tick
 
 
-def future_tick(queue: Queue, tick: int, option: str) -> NotFound:
-    """Return the error for a tick after the queue's last one."""
-    return NotFound(
-        f"{option}: tick {tick} is in the future, the last tick of queue {queue.name!r} is "
-        f"{queue.last_tick}: name one from {queue.first_tick} to {queue.last_tick}",
-        queue=queue.name,
-        tick_id=tick,
-        sqlstate="PQ005",
-    )
+def _no_tick(queue: Queue, tick: int, text: str) -> NotFound:
+    return NotFound(text, queue=queue.name, tick_id=tick, sqlstate="PQ005")
 
 
-def _tick_at_time(client: Client, queue: Queue, bound: Bound, *, fail_on_data_loss: bool) -> int:
+def _tick_at_time(client: Client, queue: Queue, bound: Bound) -> int | None:
+    """Return the last tick up to the time of a bound; None if rotation removed events after it."""
     time = bound.time
     assert time is not None  # noqa: S101  # a bound of this kind has a time
     now = client.connection.execute("select %s > now()", [time]).fetchone()
@@ -101,51 +113,35 @@ def _tick_at_time(client: Client, queue: Queue, bound: Bound, *, fail_on_data_lo
             parameter=bound.option,
         )
     tick = tick_ranges.tick_at(client, queue, time)
-    if tick is not None:
-        return tick
-    if queue.low_tick == 0:  # nothing was ever rotated away
+    if tick is None and queue.low_tick == 0:  # nothing was ever rotated away
         return queue.first_tick
-    what = f"{bound.option}: {time.isoformat()}"
-    return _earliest_instead(queue, None, what, fail_on_data_loss=fail_on_data_loss)
-
-
-def _earliest_instead(queue: Queue, tick: int | None, what: str, *, fail_on_data_loss: bool) -> int:
-    problem = (
-        f"{what} is older than the events that rotation kept in queue {queue.name!r}, "
-        f"ticks {queue.first_tick} to {queue.last_tick}"
-    )
-    if fail_on_data_loss:
-        raise RangeExpired(
-            f'{problem}: start at the earliest tick (startingOffsets "earliest"), or set '
-            "failOnDataLoss to false",
-            queue=queue.name,
-            tick_id=tick,
-            first_tick=queue.first_tick,
-            last_tick=queue.last_tick,
-        )
-    logger.warning("%s: starting at tick %d, as failOnDataLoss is false", problem, queue.first_tick)
-    return queue.first_tick
+    return tick
 
 
 T = TypeVar("T")
-logger = logging.getLogger("pgqpy.spark")
+OWN_NAME = "or give this one a name of its own (option consumer)"
 
 
 class DriverConnection:
     """The driver's connection for one consumer. It holds the consumer's running lock while open.
 
     `attach` is called with each new session before the lock is taken. It makes sure that the
-    subscription exists, because the lock is the subscription's.
+    subscription exists, because the lock is the subscription's. `or_else` is that of `RunningLock`.
     """
 
     def __init__(
-        self, database: Database, queue: str, consumer: str, attach: Callable[[Client], None]
+        self,
+        database: Database,
+        queue: str,
+        consumer: str,
+        attach: Callable[[Client], None],
+        or_else: str = OWN_NAME,
     ) -> None:
         self._database = database
         self._queue = queue
         self._consumer = consumer
         self._attach = attach
-        self._lock = RunningLock(queue, consumer)
+        self._lock = RunningLock(queue, consumer, or_else)
         self._session: Session | None = None
         self._connected = False  # has connected at least once
         self._notified = True
@@ -209,8 +205,16 @@ class DriverConnection:
         self._notified = True
 
 
-CHECKPOINT = "the checkpoint's offset"
-ATTEMPTS = 5  # compaction may remove a tick between the query and the pin
+RENAMED = "PQ026"  # the server's own message has the new name
+LONGEST_EMPTY = timedelta(hours=1)  # then rotation shall not wait for a micro-batch any longer
+
+
+class Behind(NamedTuple):
+    """How far a position is behind the queue's newest tick. `seconds_behind`: None if unknown."""
+
+    events_behind: int = 0
+    ticks_behind: int = 0
+    seconds_behind: float | None = 0.0
 
 
 class Subscription:
@@ -229,6 +233,11 @@ class Subscription:
         self._start: Offset | None = None  # to register a missing consumer at; None: the last tick
         self._known = False  # the start or the checkpoint was checked
         self._queue_id: int | None = None
+        self._is_new = False  # the consumer was registered by this query
+        # No wanted event lies between these ticks. Only this session knows: a server that lost
+        # ticks would give the numbers to others.
+        self._empty = (0, 0)
+        self.behind = Behind()  # as of the end of the last micro-batch and the empty ticks after it
 
     def newest(self, at: Offset) -> Offset:
         """Return the queue's newest tick; NotFound if the query is beyond it."""
@@ -253,6 +262,8 @@ class Subscription:
         def begin(client: Client) -> Offset:
             if bound is None or bound.kind == "subscription":
                 tick = self._position_for_new_query(client).tick
+                if self._is_new:
+                    self._warn_of_earlier_events(client, tick)
             else:
                 tick = self._move_to(client, bound)
             self._mark(client, tick)
@@ -277,23 +288,38 @@ class Subscription:
         self.connection.call(lambda client: self._compare(client, at))
         self._known = True
 
-    def next(self, at: Offset, most: int, limits: Limits) -> Offset:
-        """Return the end of the micro-batch after `at`, pinned; else the start."""
+    def empty_until(self, tick: int) -> int:
+        """Return the end of the ticks after `tick` that are known to hold no wanted event."""
+        first, last = self._empty
+        return max(tick, last) if first <= tick else tick
+
+    def next(self, at: Offset, most: int, limits: Limits | None) -> Offset:
+        """Return the end of the micro-batch after `at`, pinned; else `at`.
+
+        A micro-batch holds an event, or LONGEST_EMPTY or more without one. Without `limits` it is
+        all there is. Spark asks for it when its checkpoint says that the one before is done. Spark
+        commits the one before only with a next one. Without it the subscription advances here.
+        """
 
         def pin(client: Client) -> Offset:
-            queue = self._find(client)
-            self._check_ticks(client, at)
-            start = at.tick
-            if not self._options.fail_on_data_loss:  # events before the position may be missing
-                start = max(start, self._position(client).tick)
-            end = tick_ranges.find_end(client, queue, start, most, limits)
-            if end is not None:
+            with tick_ranges.locked_queue(client, self._queue):
+                queue = self._find(client)
+                self._check_ticks(client, at)
+                start = at.tick
+                if not self._options.fail_on_data_loss:  # events before it may be missing
+                    start = max(start, self._position(client).tick)
+                if limits is None:
+                    end = find_end(client, queue, start, most, Limits())
+                else:
+                    end = self._find_end(client, queue, at.tick, start, most, limits)
+                place = self.empty_until(at.tick) if end is None else end
+                self.behind = _behind(client, queue, place)
+                if end is None:
+                    self._advance(client, at)
+                    return at
                 client.call(calls.ticks.pin_range(self._queue, self._consumer, start, end))
-            return self._offset(client, start if end is None else end)
+                return self._offset(client, end)
 
-        for _ in range(ATTEMPTS - 1):
-            with suppress(NotFound):
-                return self.connection.call(pin)
         return self.connection.call(pin)
 
     def plan(self, start: Offset, end: Offset, schema: StructType) -> list[EventPartition]:
@@ -304,7 +330,8 @@ class Subscription:
                 self._check_ticks(client, start, end)
                 first = start.tick
                 if first < queue.low_tick:
-                    first = self._retained_tick(client, queue, first)
+                    first = self._retained_tick(client, queue, start)
+                first = self._beyond_empty(client, queue, start.tick, first)
                 if first >= end.tick:
                     return []
                 least, types = self._options.min_partitions, self._options.types
@@ -317,31 +344,72 @@ class Subscription:
 
         def advance(client: Client) -> None:
             self._check_ticks(client, end)
-            at = self._position(client).tick
-            if at < end.tick:
-                client.call(
-                    calls.ticks.advance_subscription(self._queue, self._consumer, at, end.tick)
-                )
+            self._advance(client, end)
 
         self.connection.call(advance)
 
+    def _advance(self, client: Client, end: Offset) -> None:
+        at = self._position(client).tick
+        if at < end.tick:
+            client.call(calls.ticks.advance_subscription(self._queue, self._consumer, at, end.tick))
+
     def _attach(self, client: Client) -> None:
         """Register the consumer if it is missing: the lock, taken next, needs a subscription."""
+        self._empty = (0, 0)
         queue = self._find(client)
         if tick_ranges.find_position(client, self._queue, self._consumer) is not None:
             return
         if self._start is None:
             client.register_consumer(self._queue, self._consumer)
+            self._is_new = True
             return
         self._check_ticks(client, self._start)
-        tick = self._retained_tick(client, queue, self._start.tick)
+        tick = self._retained_tick(client, queue, self._start)
         client.register_consumer_at(self._queue, self._consumer, tick)
         message = "consumer %s of queue %s was unregistered: registered it again at tick %d"
         logger.warning(message, self._consumer, self._queue, tick)
 
+    def _warn_of_earlier_events(self, client: Client, tick: int) -> None:
+        with tick_ranges.locked_queue(client, self._queue) as queue:
+            first, types = queue.first_tick, self._options.types
+            if first < tick and tick_ranges.has_events(client, queue, first, tick, types):
+                logger.warning(
+                    "consumer %s of queue %s is new: the query begins at tick %d, and passes over "
+                    'earlier events. To read them, set startingOffsets to "earliest" and use a '
+                    "new checkpointLocation",
+                    self._consumer,
+                    self._queue,
+                    tick,
+                )
+
+    def _find_end(
+        self, client: Client, queue: Queue, at: int, start: int, most: int, limits: Limits
+    ) -> int | None:
+        first = self._beyond_empty(client, queue, at, start)
+        while (end := find_end(client, queue, first, most, limits)) is not None:
+            if tick_ranges.has_events(client, queue, first, end, self._options.types):
+                return end
+            first = end
+            self._empty = (at, end)
+        is_long = tick_ranges.are_apart(client, queue, start, first, LONGEST_EMPTY)
+        return first if is_long else None
+
+    def _beyond_empty(self, client: Client, queue: Queue, at: int, start: int) -> int:
+        """Return the last existing tick up to `empty_until(at)`, or `start` if that is later."""
+        known = self.empty_until(at)
+        if known <= start:
+            return start
+        return max(start, tick_ranges.adjacent_ticks(client, queue, known)[0] or 0)
+
     def _find(self, client: Client) -> Queue:
-        queue = tick_ranges.find_queue(client, self._queue)
+        try:
+            queue = tick_ranges.find_queue(client, self._queue)
+        except QueueNotFound as error:
+            if self._queue_id is not None and error.sqlstate != RENAMED:
+                self._refuse_other_name(client, self._queue_id)
+            raise
         if self._queue_id not in (None, queue.id):
+            self._refuse_other_name(client, self._queue_id)
             raise QueueNotFound(
                 f"queue {self._queue!r} (option queue) was dropped and created again since the "
                 "checkpoint was written, so the checkpoint is not valid: start with a new "
@@ -350,6 +418,19 @@ class Subscription:
             )
         self._queue_id = queue.id
         return queue
+
+    def _refuse_other_name(self, client: Client, queue_id: int) -> None:
+        """Raise QueueNotFound if the checkpoint's queue has another name than the option."""
+        try:
+            name = tick_ranges.find_queue_name(client, queue_id)
+        except QueueNotFound:
+            return
+        if name != self._queue:
+            raise QueueNotFound(
+                f"the checkpoint is that of queue {name!r}, not of {self._queue!r}: set option "
+                f"queue to {name!r}, or start with a new checkpointLocation",
+                queue=self._queue,
+            )
 
     def _position(self, client: Client) -> Position:
         found = tick_ranges.find_position(client, self._queue, self._consumer)
@@ -412,16 +493,48 @@ class Subscription:
         """Let the server know, before the first range, that the subscription is read by ticks."""
         client.call(calls.ticks.advance_subscription(self._queue, self._consumer, tick, tick))
 
-    def _retained_tick(self, client: Client, queue: Queue, tick: int) -> int:
-        loss = self._options.fail_on_data_loss
-        return retained_tick(client, queue, tick, CHECKPOINT, fail_on_data_loss=loss)
+    def _retained_tick(self, client: Client, queue: Queue, at: Offset) -> int:
+        """Return the tick of a checkpoint if it and all events after it still exist.
+
+        Raises:
+            NotFound: compaction removed the tick.
+            RangeExpired: rotation removed events after it. With failOnDataLoss false, log a warning
+                and return the earliest tick instead.
+        """
+        if at.tick >= queue.low_tick:
+            before, _ = tick_ranges.adjacent_ticks(client, queue, at.tick)
+            if before == at.tick:
+                return at.tick
+            start = '"earliest"' if before is None else f'{{"tick": {before}}}'
+            raise _no_tick(
+                queue,
+                at.tick,
+                f"queue {self._queue!r} has not kept tick {at.tick} of the checkpoint, because "
+                f"consumer {self._consumer!r} was unregistered: start with a new "
+                f"checkpointLocation and startingOffsets={start}: from there no event is missing, "
+                "and some come again",
+            )
+        first = self._offset(client, queue.first_tick)
+        problem = (
+            f"queue {self._queue!r} has lost events that the query had not read, those from tick "
+            f"{at.tick} ({at.time}) to tick {first.tick} ({first.time}): rotation removed them, "
+            f"because consumer {self._consumer!r} was unregistered"
+        )
+        if self._options.fail_on_data_loss:
+            raise RangeExpired(
+                f"{problem}: to go on without them, set failOnDataLoss to false, or start with a "
+                'new checkpointLocation and startingOffsets "earliest"',
+                queue=self._queue,
+                tick_id=at.tick,
+                first_tick=queue.first_tick,
+                last_tick=queue.last_tick,
+            )
+        logger.warning("%s: going on without them, as failOnDataLoss is false", problem)
+        return first.tick
 
     def _offset(self, client: Client, tick: int) -> Offset:
         assert self._queue_id is not None  # noqa: S101  # every connection has looked it up
         times = tick_ranges.find_tick_times(client, self._queue_id, tick)
-        if tick not in times:
-            text = f"queue {self._queue!r} has no tick {tick}"
-            raise NotFound(text, queue=self._queue, tick_id=tick, sqlstate="PQ005")
         return Offset(self._consumer, self._queue_id, tick, times[tick])
 
     def _check_ticks(self, client: Client, *offsets: Offset) -> None:
@@ -453,3 +566,11 @@ class Subscription:
             tick_id=position.tick,
             sqlstate="PQ017",
         )
+
+
+def _behind(client: Client, queue: Queue, tick: int) -> Behind:
+    found = tick_ranges.measure(client, queue.name, tick, queue.last_tick)
+    if found is None:  # no events, whatever ticks there are
+        return Behind()
+    seconds = None if found.length is None else found.length.total_seconds()
+    return Behind(found.events, found.to_tick - found.from_tick, seconds)

@@ -97,7 +97,7 @@ def test_what_is_wrong_is_an_error_that_names_it(spark, save, options):
 
 
 def test_a_stream_cannot_overwrite_a_queue(options):
-    with pytest.raises(InvalidArgument, match=r'overwritten, .* use mode\("append"\)'):
+    with pytest.raises(InvalidArgument, match=r'overwritten, .* use outputMode\("append"\)'):
         PgqDataSource(options).streamWriter(SCHEMA, overwrite=True)
 
 

@@ -1,0 +1,189 @@
+"""The pipeline into a table: opening it, where a run starts, and the writing of micro-batches."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from pgqpy import tick_ranges
+from pgqpy.errors import PgqError
+from pgqpy.pipeline.folders import find_later, join, read_text, remove
+from pgqpy.pipeline.options import refused
+from pgqpy.pipeline.progress import Counts
+from pgqpy.pipeline.records import BATCH, DATE, EVENT_SCHEMA, good_records, parse
+from pgqpy.pipeline.tables import Orphans, check_columns, check_partition, clean, storable
+from pgqpy.pipeline.writer import MicroBatchWriter, dated
+from pgqpy.spark.finish import HEADER
+from pgqpy.spark.options import parse_offset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import timedelta
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from pgqpy import Client
+    from pgqpy.pipeline.options import PipelineOptions
+    from pgqpy.pipeline.tables import LakeTable
+    from pgqpy.spark.options import Offset
+
+
+class OffsetRefused(PgqError):
+    """The table's offset is not one of this queue."""
+
+
+def table_module(table_format: str) -> Any:
+    """Return the module of a format, which has `find` and `create`."""
+    return import_module(f"pgqpy.pipeline.{table_format}")
+
+
+def open_table(
+    options: PipelineOptions, spark: SparkSession, schema: StructType | None
+) -> LakeTable:
+    """Return the pipeline's table, with all columns; it is created if there is none.
+
+    Raises:
+        InvalidArgument: the place or the table does not fit the options.
+    """
+    module = table_module(options.format)
+    empty = parse(spark.createDataFrame([], EVENT_SCHEMA), schema, capture=options.capture)
+    records = good_records(empty, capture=options.capture, rescue=options.rescue)
+    wanted = _partition_by(options, records.columns)
+    table: LakeTable | None = module.find(options)
+    by = wanted if table is None else table.partition_by
+    if DATE in by:
+        records = dated(records)
+    columns = storable(records.schema, options.format, narrow=module.NARROW_INTEGERS)
+    check_partition(columns, by)
+    if table is None:
+        module.create(options, columns, by)
+        return open_table(options, spark, schema)  # another pipeline may have created it
+    if options.partition_by and by != wanted:
+        why = f"the table is partitioned by {', '.join(by) or 'no column'}"
+        raise refused("partition-by", why)
+    check_columns(table, columns, evolve=options.evolve == "add")
+    return table
+
+
+def _partition_by(options: PipelineOptions, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the column that `--partition-by` means."""
+    name = options.partition_by
+    if name == "day" and name not in columns:
+        return (DATE,)
+    return () if name is None else (name,)
+
+
+def starting_offsets(client: Client, options: PipelineOptions, at: Offset | None) -> str | None:
+    """Return the source's option startingOffsets for a run that begins at the table's offset.
+
+    Without an offset it is the user's. The first micro-batch, which is empty, commits one. So a
+    run that was killed before has read nothing.
+
+    Raises:
+        OffsetRefused: the table's offset is not a tick of this queue.
+    """
+    if at is None:
+        return options.starting_offsets
+    queue = tick_ranges.find_queue(client, options.queue)
+    where = f"the table is at tick {at.tick} of {at.time}, as consumer {at.consumer!r} wrote"
+    again = "give the pipeline another --consumer, and say with --starting-offsets where it begins"
+    if at.queue_id != queue.id:
+        raise OffsetRefused(
+            f"{where}, of another queue than {options.queue!r}, or of one that was dropped since: "
+            f"{again}"
+        )
+    time = tick_ranges.find_tick_times(client, queue.id, at.tick).get(at.tick)
+    if at.tick > queue.last_tick or time not in (None, at.time):
+        position = tick_ranges.find_position(client, options.queue, at.consumer)
+        start = "earliest" if position is None else json.dumps({"tick": position.tick})
+        raise OffsetRefused(
+            f"{where}, and queue {options.queue!r} has lost this tick: the server was restored "
+            f"from a backup, or a standby that lagged took over. {again.capitalize()}: from "
+            f"{start!r} no event is missing, and events that the table has come again"
+        )
+    if at.tick < queue.low_tick or time is None:
+        raise OffsetRefused(
+            f"{where}, and queue {options.queue!r} does not keep its events from there on: the "
+            f"subscription was removed or moved. {again.capitalize()}: the first tick is "
+            f"{queue.first_tick}"
+        )
+    return json.dumps({"tick": at.tick})
+
+
+class TableWriter(MicroBatchWriter):
+    """Writes micro-batches to a table, bad records to files beside it. `at`: the table's offset."""
+
+    def __init__(
+        self,
+        options: PipelineOptions,
+        schema: StructType | None,
+        wrote: Callable[[Counts], None],
+        *,
+        table: LakeTable,
+        checkpoint: str,
+    ) -> None:
+        """Begin at the table's offset; `checkpoint` is that of the query."""
+        super().__init__(options, schema, wrote)
+        self._table = table
+        self._checkpoint = checkpoint
+        self.at = table.offset()
+
+    def remove_later_bad(self, spark: SparkSession) -> None:
+        """Remove the bad records of micro-batches that were not committed."""
+        if self.at is None or self._options.bad_path is None:
+            return
+        before = self.at._replace(tick=self.at.tick - 1)
+        for path in find_later(spark, self._options.bad_path, _bad_folder(before)):
+            remove(spark, path)
+
+    def _write(self, events: DataFrame, batch_id: int) -> Counts:
+        spark, at = events.sparkSession, self.at
+        end = self._end(spark, batch_id)
+        if at is None:  # the source's first micro-batch is empty
+            self._table.commit(None, None, end)
+            self.at = end
+        if at is None or at == end:
+            return Counts()
+        folder = self._table.new_folder(at.tick, end.tick)
+        try:
+            counts = self._save_both(
+                events, lambda records: self._save_good(records, folder), _bad_folder(at)
+            )
+        except BaseException:
+            with suppress(Exception):  # else `clean` finds it
+                remove(spark, join(self._table.location, folder))
+            raise
+        if counts.events == counts.bad:
+            remove(spark, join(self._table.location, folder))
+            self._table.commit(None, at, end)
+        else:
+            self._table.commit(folder, at, end, rows=counts.events - counts.bad)
+        self.at = end
+        return counts
+
+    def _save_good(self, records: DataFrame, folder: str) -> None:
+        self._table.save(dated(records) if DATE in self._table.partition_by else records, folder)
+
+    def _end(self, spark: SparkSession, batch_id: int) -> Offset:
+        """Return the end of a micro-batch, which Spark has written to its log before."""
+        written = read_text(spark, join(self._checkpoint, f"offsets/{batch_id}")) or ""
+        return parse_offset(json.loads(written.splitlines()[HEADER]))
+
+
+def _bad_folder(start: Offset) -> str:
+    """Return the name of the folder for the bad records of the micro-batch after an offset."""
+    consumer = quote(start.consumer, safe="")
+    return f"{BATCH}={consumer}-{start.queue_id}-{start.tick:08d}"
+
+
+def clean_all(options: PipelineOptions, older_than: timedelta, *, dry_run: bool) -> Orphans:
+    """Clean the table, or all tables of a folder's catalog: see `clean`."""
+    tables: list[LakeTable] = table_module(options.format).find_all(options)
+    if not tables:
+        raise refused("to", f"there is no table at {options.to}")
+    found = [clean(table, older_than, dry_run=dry_run) for table in tables]
+    return Orphans(sum(each.files for each in found), sum(each.size for each in found))
