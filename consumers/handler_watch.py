@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from pgqpy.consumers.retry import CRASHES, seconds
+from pgqpy.consumers.retry import CRASHES, CRASHES_ALONE, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,8 +96,8 @@ if hasattr(os, "register_at_fork"):
 logger = logging.getLogger("pgqpy.consumers")
 
 EXIT_CODE = 1  # as of faulthandler's timer
-GRACE = 5.0  # seconds; for the log, and for a thread that holds the interpreter's lock
-POLL_INTERVAL = 1.0  # seconds, at most; less than GRACE
+LOG_TIME = 5.0  # seconds; for the log, and for a thread that holds the interpreter's lock
+WATCH_INTERVAL = 1.0  # seconds, at most; less than LOG_TIME
 
 
 class HandlerWatch:
@@ -152,7 +152,7 @@ class HandlerWatch:
                 began, what = next(iter(self._running.values()), (time.monotonic(), ""))
                 left = began + self._timeout - time.monotonic()
                 if left <= 0:
-                    timer.set(self, 3 * GRACE)  # for the log and the tracebacks
+                    timer.set(self, 3 * LOG_TIME)  # for the log and the tracebacks
                 elif self._running:
                     self._set_timer(left)
                 elif self._timed:
@@ -160,10 +160,10 @@ class HandlerWatch:
                     self._timed = False
             if left <= 0:
                 self._end(what, self._timeout - left)
-            self._closed.wait(min(left, POLL_INTERVAL))
+            self._closed.wait(min(left, WATCH_INTERVAL))
 
     def _set_timer(self, left: float) -> None:
-        timer.set(self, max(left, 0) + self._timeout + GRACE)
+        timer.set(self, max(left, 0) + self._timeout + LOG_TIME)
         self._timed = True
 
     def _end(self, what: str, ran: float) -> None:
@@ -173,7 +173,7 @@ class HandlerWatch:
                 thread = threading.Thread(target=write, daemon=True)
                 with suppress(RuntimeError):  # no thread can be started
                     thread.start()
-                    thread.join(GRACE)
+                    thread.join(LOG_TIME)
         finally:
             os._exit(EXIT_CODE)
 
@@ -182,10 +182,13 @@ class HandlerWatch:
         text = (
             "consumer %s of queue %s: %s has run for %.1f s, and handler_timeout is "
             "%g s: this process ends. Start it again: the event is delivered again, and is dead "
-            "after %d crashes. If it only needs longer, raise handler_timeout"
+            "after %s. If it only needs longer, raise handler_timeout"
         )
         names = (consumer.name, consumer.queue, what)
-        logger.critical(text, *names, ran, self._timeout, CRASHES)
+        crashes = f"{CRASHES} crashes"
+        if consumer.is_shared:
+            crashes = f"{CRASHES_ALONE} crashes with nothing else in hand"
+        logger.critical(text, *names, ran, self._timeout, crashes)
 
 
 @contextmanager

@@ -67,7 +67,8 @@ class Holders:
         self._numbers: dict[str, int] = {}
         self._client: Client | None = None
         self._poke = Wakeup()
-        self._error: PgqError | None = None  # that repeating does not solve
+        self._error: Exception | None = None  # that repeating does not solve
+        self.processes = 1  # that share the consumer, at the last renewal
         self.kept: list[int] = []  # tokens of claims that close() does not return
         self._closing = False
         self._told = False  # it was logged that leases cannot be renewed
@@ -92,7 +93,7 @@ class Holders:
         return list(self._numbers.values())
 
     def check(self) -> None:
-        """Raise the error of a queue that cannot be claimed from, such as ConsumerNotFound."""
+        """Raise the error that ended the thread, or that of a queue, such as ConsumerNotFound."""
         if self._error is not None:
             raise self._error
 
@@ -121,6 +122,10 @@ class Holders:
                 # The end of the session ends all claims: so it is seen at once.
                 self._poke.wait(seconds, *self.files())
             self._return_all()
+        except Exception as error:  # noqa: BLE001  # without the thread, nothing can be claimed
+            self._error = RuntimeError(f"no thread renews the leases: {describe(error)}")
+            self._error.__cause__ = error
+            self._wake()
         finally:
             self._disconnect()
             self._poke.close()
@@ -148,10 +153,13 @@ class Holders:
         began, number = boottime(), self._numbers.get(queue)
         client = self._connected()
         with breaking_off(client.connection, self._lease / BEATS):
-            if number is not None and client.call(inflight.renew(number, self._lease)):
-                self._until[number] = began + self._lease
-                return
-            self._until.pop(number or 0, None)
+            if number is not None:
+                processes = client.call(inflight.renew(number, self._lease))
+                if processes is not None:
+                    self._until[number] = began + self._lease
+                    self.processes = processes
+                    return
+                self._until.pop(number, None)
             keeps_session = client.connection.prepare_threshold is not None  # no pooler
             call = inflight.hold(
                 queue, self._consumer, _name(), self._lease, keeps_session=keeps_session

@@ -40,9 +40,10 @@ class Work:
         return [(self.token, event.id) for event in self.events]
 
     def __str__(self) -> str:
-        """Name the events, for the log."""
+        """Name the events and their queue, for the log."""
         first, number = self.events[0].id, len(self.events)
-        return f"event {first}" if number == 1 else f"{number} events from {first} on"
+        events = f"event {first}" if number == 1 else f"{number} events from {first} on"
+        return f"{events} of queue {self.queue}"
 
 
 class InHand:
@@ -99,7 +100,9 @@ class InHand:
     def end(self, work: Work, *, drops_key: bool = False) -> Sequence[Work]:
         """Forget work that workers had, and let the next of its key begin.
 
-        `drops_key`: the later events of the key go back to the server: they are returned here.
+        `drops_key`: the later events of its key are forgotten too, and returned here. A release of
+        `work`, or a retry that keeps its key, returns them on the server. Without such a call, the
+        caller releases them.
         """
         self.given.discard(work)
         if work.key is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,6 +73,14 @@ class ConsumerTotals:
     dead: int = 0
     times: HandlerTimes | None = field(default=None, repr=False, compare=False)  # if exposed
     tracing: Tracing | None = field(default=None, repr=False, compare=False)  # if traced
+
+
+class Drained(NamedTuple):
+    """What `drain()` did, in events: those that were handled, retried and made dead."""
+
+    handled: int
+    retried: int
+    dead: int
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 LARGEST_LIST = 1000  # events; larger ones read no faster
-UNREAD = (
+UNREAD_BATCH = (
     "process_batch returned without having read the whole batch: its other events would be lost. "
     "If it reads several times, the pass begun last has to come to its end; or raise Retry to get "
     "the batch again"
@@ -42,9 +42,8 @@ class Attempts:
 
     def __init__(self, consumer: BaseConsumer) -> None:
         """Have no batch open."""
-        by_event = handler_name(consumer) == "process_event"
-        self._part_size = consumer.part_size
-        self._narrows = by_event or sets_part_size(consumer)
+        self._part_size = math.inf if consumer.whole_batches else consumer.part_size
+        self._narrows = handler_name(consumer) == "process_event" or sets_part_size(consumer)
         self._gives_up = self._narrows and consumer.on_error != "stop"
         self._quiet = 0  # parts of this size in a row without a crash
         self.held: int | None = None  # the batch that this process has open
@@ -75,7 +74,7 @@ class Attempts:
 
     @property
     def size(self) -> float:
-        """Events of a part; infinite for the extension pgq, which has no parts."""
+        """Events of a part; infinite where there are no parts, as for the extension pgq."""
         if self.count is None:
             return math.inf
         if self.count <= 1 or not self._narrows:
@@ -85,8 +84,9 @@ class Attempts:
     def after_part(self) -> int | None:
         """Return the attempt that counts after the part at hand, for finish_part.
 
-        After an event that was alone at last, parts are large again. After many parts without a
-        crash they are larger, but whole only in the next batch: the killer may be anywhere here.
+        After the event that had all its crashes, and was given up, parts are large again. After
+        many parts without a crash they are larger, but of full size only in the next batch: the
+        event that kills may be anywhere in this one.
         """
         if self.count is None:
             return None

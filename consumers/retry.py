@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from pgqpy.records import Event
 
-CRASHES = 5  # of the process, after which an event that comes alone is dead
+CRASHES = 5  # of a plain consumer's process, after which an event that comes alone is dead
+CRASHES_ALONE = 3  # of a shared one's that had nothing else in hand: see sweep_runs
 LONGEST = 10 * 365 * 86400.0  # seconds; no delay is longer, so that no interval overflows
 
 

@@ -29,7 +29,7 @@ logger = logging.getLogger("pgqpy.consumers")
 
 SLOW = 6.0  # seconds; a wait for a lock has ended by then
 SLOW_READ = 60.0  # seconds; the server sorts a batch of millions of events in less
-POLL_INTERVAL = 1.0  # seconds
+WATCH_INTERVAL = 1.0  # seconds
 WHAT = "a call to the database has been running"
 # What tells that the server has closed the connection, beside POLLHUP, which is always told: its
 # last message may be unread. Only Linux has it.
@@ -45,7 +45,7 @@ class OwnCalls:
         """Watch nothing yet."""
         self._running: dict[object, tuple[float, float]] = {}  # when it began, and is too slow
         self._closed = threading.Event()
-        self.must_check = False  # the session may have ended, and another process have the batch
+        self.may_have_ended = False  # the session; then another process may have the batch
 
     @contextmanager
     def running(self, *, reads: bool = False) -> Iterator[None]:
@@ -84,19 +84,19 @@ class OwnCalls:
                 logger.warning("%s: %s", who, outage)
 
     def _wait(self, socket: int) -> bool:
-        """Wait for POLL_INTERVAL, or the end of the session; say whether the watch is closed."""
+        """Wait for WATCH_INTERVAL, or the end of the session; say whether the watch is closed."""
         if not hasattr(select, "poll"):  # on Windows
-            if self._closed.wait(POLL_INTERVAL):
+            if self._closed.wait(WATCH_INTERVAL):
                 return True
             ended, readable = False, bool(select.select([socket], [], [], 0)[0])
         else:
             ended, readable = (
-                bool(_poll(socket, HUNG_UP, POLL_INTERVAL)),
+                bool(_poll(socket, HUNG_UP, WATCH_INTERVAL)),
                 bool(_poll(socket, POLLIN, 0)),
             )
         if ended or readable:
-            self.must_check = True
-        return self._closed.wait(POLL_INTERVAL if ended else 0)
+            self.may_have_ended = True
+        return self._closed.wait(WATCH_INTERVAL if ended else 0)
 
 
 def _poll(socket: int, events: int, seconds: float) -> list[tuple[int, int]]:

@@ -10,9 +10,9 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from pgqpy.calls.inflight import register_shared_consumer
+from pgqpy.calls.inflight import MAX_LIMIT, register_shared_consumer
 from pgqpy.consumers.measures import ConsumerTotals, Outage
-from pgqpy.consumers.retry import CRASHES, RetryPolicy, seconds
+from pgqpy.consumers.retry import CRASHES, CRASHES_ALONE, RetryPolicy, seconds
 from pgqpy.consumers.waiting import POLL_INTERVAL
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ GONE = {
     "retry_base": "write backoff = (first, longest), in seconds",
     "retry_max": "write backoff = (first, longest), in seconds",
     "poll_interval": f"a consumer polls every {POLL_INTERVAL} s, and at each notification",
-    "max_attempts": f"an event is dead after {CRASHES} crashes",
+    "max_attempts": f"an event is dead after {CRASHES} crashes, in a shared consumer "
+    f"after {CRASHES_ALONE} with nothing else in hand",
     "min_lag": "min_interval merges ticks, and `next_batch` of a client has min_lag",
     "turn_interval": "queues of a shared consumer are read by priority",
     "lanes": 'write key = "extra1": any number of processes keep the order of its events',
@@ -55,10 +56,9 @@ class ConsumerSettings(TypedDict, total=False):
     per_key: int
     limit_in_flight: int | None
     rate: str | float | None
+    queues: Sequence[str] | None
     limit: int
     lease: timedelta | float
-    queues: Sequence[str] | None
-    stop_timeout: timedelta | float
     part_size: int
     min_count: int | None
     min_interval: timedelta | float | None
@@ -67,6 +67,8 @@ class ConsumerSettings(TypedDict, total=False):
     give_up: tuple[type[Exception], ...]
     handler_timeout: timedelta | float | None
     backoff: tuple[timedelta | float, timedelta | float]
+    stop_timeout: timedelta | float
+    signals: bool
 
 
 class BaseConsumer:
@@ -77,19 +79,22 @@ class BaseConsumer:
 
     queue: str = ""
     name: str = ""  # of the consumer: one name, one position
-    # Only events with these values of type (order.* is a prefix) and of extra1 … extra4.
+    # Only events with these values of type (order.* is a prefix) and of extra1 … extra4. A filter
+    # in SQL has "types" in place of "type".
     filter: Mapping[str, Sequence[str]] | None = None
-    # These make it shared, by any number of processes: key, per_key, limits, concurrency > 1.
+    # Each of these makes it shared, by any number of processes.
     shared: bool | None = None
     concurrency: int = 1  # handlers side by side in this process
-    key: Key | None = None  # events with the same value there are handled in their order
+    # Events with the same value of this field are handled in their order. One that is retried is
+    # overtaken by the later ones of its key; with on_error = "park" they wait for it.
+    key: Key | None = None
     per_key: int = 1  # events of a key that are handled at a time; above 1 there is no order
     limit_in_flight: int | None = None  # events that all processes handle at a time
     rate: str | float | None = None  # events that all processes claim, such as "100/s"
+    queues: Sequence[str] | None = None  # in place of queue: the first is asked first
+    # These are for shared consumers.
     limit: int = 100  # events of a claim at most: the list that process_batch gets
     lease: timedelta | float = 30.0  # seconds of silence, after which others get its events
-    queues: Sequence[str] | None = None  # in place of queue: the first is asked first
-    stop_timeout: timedelta | float = 10.0  # seconds that a stop gives the running handlers
     # These are for plain consumers.
     part_size: int = 10_000  # events; progress is kept after so many, and memory holds two parts
     min_count: int | None = None  # events; merges ticks until a batch has so many
@@ -101,8 +106,12 @@ class BaseConsumer:
     handler_timeout: timedelta | float | None = None  # a handler that hangs ends the process
     # Seconds before the first retry, which double each time, and at most.
     backoff: tuple[timedelta | float, timedelta | float] = (1.0, 3600.0)
+    # Seconds that a stop gives the handlers that run: of a plain consumer, in running() only.
+    stop_timeout: timedelta | float = 10.0
+    signals: bool = True  # SIGTERM, SIGINT and SIGHUP end run()
 
     is_transactional = False  # handlers get the connection on which the batch is finished
+    whole_batches = False  # process_batch gets no parts of a batch
 
     if TYPE_CHECKING:
         # Exactly one of them is written by the subclass.
@@ -133,8 +142,8 @@ class BaseConsumer:
         self._pgq_handler_error: BaseException | None = None
 
     def __setattr__(self, key: str, value: object) -> None:
-        """Set an attribute. Raises AttributeError for one of FIXED while the consumer runs."""
-        if key in FIXED and runs(self):
+        """Set an attribute. Raises AttributeError for a setting that a run depends on."""
+        if key in REFUSED_WHILE_RUNNING and runs(self):
             raise AttributeError(
                 f"{type(self).__name__}.{key} cannot be set while the consumer runs: set it before "
                 "run(), or make another consumer"
@@ -237,10 +246,10 @@ def _changed(consumer: BaseConsumer, names: Sequence[str]) -> list[str]:
 
 
 def sets_part_size(consumer: BaseConsumer) -> bool:
-    """Say whether the class, or this instance, sets part_size."""
+    """Say whether the class, or this instance, sets part_size, where there are parts."""
     kinds = type(consumer).__mro__
     own = any("part_size" in vars(kind) for kind in kinds[: kinds.index(BaseConsumer)])
-    return own or consumer.part_size != BaseConsumer.part_size
+    return (own or consumer.part_size != BaseConsumer.part_size) and not consumer.whole_batches
 
 
 def refuse_gone(place: str, key: str) -> None:
@@ -269,8 +278,9 @@ def _bare(name: str) -> str:
     return "".join(word.removesuffix("s").removesuffix("ie").removesuffix("y") for word in words)
 
 
-# A run registers and reads its queues by these.
-FIXED = (
+# A run registers and reads its queues by these. Of the others, on_error, limit and stop_timeout are
+# read when they are used, the rest when a run or a session begins.
+REFUSED_WHILE_RUNNING = (
     *("queue", "queues", "name", "filter", "shared", "concurrency", "key", "per_key"),
     *("limit_in_flight", "rate", "lease"),
 )
@@ -301,7 +311,7 @@ def unfix(consumer: BaseConsumer) -> None:
     own = vars(consumer)
     settings, before = _fixed.get(id(consumer), ({}, {}))
     for key, value in settings.items():
-        if key in FIXED or own.get(key) is value:
+        if key in REFUSED_WHILE_RUNNING or own.get(key) is value:
             own.pop(key, None)
             own.update({key: before[key]} if key in before else {})
     _fixed.pop(id(consumer), None)  # last: another run may begin now
@@ -319,11 +329,10 @@ def _frozen(value: object) -> object:
 MAX_PART_SIZE = 1_000_000  # events
 MAX_CONCURRENCY = 1_000  # handlers
 MAX_LEASE = 86_400  # seconds
-MAX_LIMIT = 10_000  # events
 MAX_RATE = 1e9  # events a second
 RATES = {"s": 1, "min": 60, "h": 3600}  # seconds
 SHARING = ("concurrency", "key", "per_key", "limit_in_flight", "rate", "queues")
-FOR_SHARED = ("limit", "lease", "stop_timeout")
+FOR_SHARED = ("limit", "lease")
 FOR_PLAIN = ("part_size", "min_count", "min_interval")
 
 
@@ -431,7 +440,10 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: value is None or (isinstance(value, str) and value in KEYS),
         f"None, or one of {', '.join(KEYS)}: put the key into one of them at insert",
     ),
-    "per_key": (_is_count, "a number of events, 1 or more"),
+    "per_key": (
+        lambda n: _is_count(n, most=MAX_LIMIT),
+        f"a number of events from 1 to {MAX_LIMIT:,}",
+    ),
     "limit_in_flight": (lambda n: n is None or _is_count(n), "None or a number of events"),
     "rate": (_is_rate, 'None, events a second, or a text such as "100/s", "30/min" or "5/h"'),
     "limit": (
@@ -443,6 +455,7 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "seconds or a timedelta, from 1 second to a day",
     ),
     "queues": (lambda value: value is None or _are_names(value), "None or names of queues"),
+    "signals": (lambda value: isinstance(value, bool), "True or False"),
     "stop_timeout": (_is_delay, "seconds, 0 or more, or a timedelta"),
     "part_size": (
         lambda n: _is_count(n, most=MAX_PART_SIZE),
@@ -481,6 +494,7 @@ def check(consumer: BaseConsumer) -> None:
 
 def _check_kind(consumer: BaseConsumer) -> None:
     """Refuse settings of the other kind of consumers."""
+    wrong: tuple[str, ...]
     owner, sharing = type(consumer).__name__, sharing_settings(consumer)
     if consumer.shared is False and sharing:
         raise ValueError(f"{owner}.shared is False, and {sharing[0]} makes it a shared consumer")

@@ -143,8 +143,7 @@ class _SignalHandlers:
 
     def _handle(self, number: int, frame: Any) -> None:
         handler = self._before.get(number)
-        # Not Ctrl-C: asyncio, Spark and Python handle it by an exception, in place of a clean end.
-        if callable(handler) and number != signal.SIGINT:
+        if callable(handler) and not _raises(handler):
             self._owed = partial(handler, number, frame)
         self._restore()
         texts = [text for stop in self._stops if (text := stop()) is not None]
@@ -167,6 +166,15 @@ class _SignalHandlers:
         self._before = {}
 
 
+def _raises(handler: Any) -> bool:
+    """Say whether it raises KeyboardInterrupt, in place of a clean end, as Ctrl-C does by default.
+
+    Such are those of Python, of asyncio (a partial) and of Spark.
+    """
+    module = getattr(getattr(handler, "func", handler), "__module__", None) or ""
+    return module.partition(".")[0] in ("_signal", "signal", "asyncio", "pyspark")
+
+
 def _is_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
@@ -184,9 +192,9 @@ if hasattr(os, "register_at_fork"):
 def stop_on_signals(stop: Stop) -> Iterator[None]:
     """Call `stop` at the first of the signals, as every running consumer of the process does.
 
-    The handlers before it are restored first, so a second signal does not wait. One of SIGTERM or
-    SIGHUP is called when the last consumer of the main thread has ended, so that a web server
-    around it ends too. An ignored SIGHUP (nohup) stays ignored. `stop` may return a function that
+    The handlers before it are restored first, so a second signal does not wait. One of the program
+    is called when the last consumer of the main thread has ended, so that a web server around it
+    ends too. An ignored SIGHUP (nohup) stays ignored. `stop` may return a function that
     logs. Only the main thread can install handlers: a consumer in another thread is stopped by a
     signal while one runs in the main thread.
     """

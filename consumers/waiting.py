@@ -45,7 +45,7 @@ POLL_INTERVAL = 0.8  # seconds, in case a notification is missed
 
 
 class Wakeup:
-    """A wait that `set()` ends, from any thread; once set, it stays set until `close()`."""
+    """A wait that `set()` ends, from any thread. It stays set until `reset()` or `close()`."""
 
     def __init__(self) -> None:
         """Make no sockets yet: `open()` does, in the process that will wait."""
@@ -84,7 +84,7 @@ class Wakeup:
         return -1 if self._receiver is None else self._receiver.fileno()
 
     def reset(self) -> None:
-        """Let it be set again. Look at what it told of after this, not before."""
+        """Forget that it was set. Look at what it told of after this, not before."""
         self.is_set = False
         if self._receiver is not None:
             with suppress(BlockingIOError):  # it was not set

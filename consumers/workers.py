@@ -115,7 +115,7 @@ class AsyncWorkers(Generic[R]):
         self._bell = bell
         self._todo: deque[Work] = deque()
         self._ended: deque[Outcome[R]] = deque()
-        self._tasks: dict[asyncio.Task[None], Work] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self.number = number
 
     def start(self, work: Work, _before: int) -> None:
@@ -143,7 +143,7 @@ class AsyncWorkers(Generic[R]):
         while self._todo and len(self._tasks) < self.number:
             work = self._todo.popleft()
             task = asyncio.create_task(self._work(work))
-            self._tasks[task] = work
+            self._tasks.add(task)
             task.add_done_callback(self._end)
 
     async def _work(self, work: Work) -> None:
@@ -154,15 +154,9 @@ class AsyncWorkers(Generic[R]):
             result = await self._handle(work)
         except BaseException as raised:  # noqa: BLE001  # run() raises what is no Exception
             error = raised
-        self._note(Outcome(work, result, error, time.perf_counter() - began))
+        self._ended.append(Outcome(work, result, error, time.perf_counter() - began))
+        self._bell.set()
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        """Note the end of a task. One that is cancelled before it begins runs no line of ours."""
-        work = self._tasks.pop(task)
-        if task.cancelled():
-            self._note(Outcome(work, None, asyncio.CancelledError(), 0.0))
+        self._tasks.remove(task)
         self._begin()
-
-    def _note(self, outcome: Outcome[R]) -> None:
-        self._ended.append(outcome)
-        self._bell.set()

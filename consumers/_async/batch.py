@@ -132,7 +132,7 @@ class AsyncOpenBatch:
                 async for events in lists:
                     for event in events:
                         # Not while a statement or COPY of the handler has the connection.
-                        if calls.must_check and not connection.lock.locked():
+                        if calls.may_have_ended and not connection.lock.locked():
                             await self._session.check_session()
                         yield event
                 self._ended = max(self._ended, number)

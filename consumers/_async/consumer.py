@@ -3,47 +3,51 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from psycopg.errors import LockNotAvailable
 from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
-from pgqpy.consumers import own_task, signals
+from pgqpy.consumers import own_task
+from pgqpy.consumers._async.at_least_once import AsyncAtLeastOnceLoop
 from pgqpy.consumers._async.lock import AsyncRunningLock
-from pgqpy.consumers._async.loop import AsyncRunState
-from pgqpy.consumers._async.plain import AsyncPlainLoop
-from pgqpy.consumers._async.session import AsyncSession
+from pgqpy.consumers._async.loop import AsyncRunState, no_progress
+from pgqpy.consumers._async.session import LOCK_TIMEOUT, AsyncSession
 from pgqpy.consumers._async.transactional import AsyncTransactionalLoop
 from pgqpy.consumers.connections import is_a, is_loss, is_session_lost
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequested
 from pgqpy.consumers.log import finishing, log_ended, log_lost
 from pgqpy.consumers.measures import Outage
 from pgqpy.consumers.parts import Attempts
+from pgqpy.consumers.retry import seconds
 from pgqpy.consumers.settings import SETTINGS, BaseConsumer, check, fix, unfix
-from pgqpy.consumers.signals import stop_on_signals
+from pgqpy.consumers.signals import FORKED, protect, stop_on_signals, unprotect
 from pgqpy.consumers.waiting import AsyncWakeup
 from pgqpy.settings import default_dsn
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
+    from datetime import timedelta
 
     from psycopg import AsyncConnection
     from tenacity import RetryCallState
-    from typing_extensions import Unpack
+    from typing_extensions import Self, Unpack
 
     from pgqpy.consumers._async.batch import AsyncOpenBatch
     from pgqpy.consumers._async.claimed_list import AsyncClaimedList
+    from pgqpy.consumers._async.drain import AsyncDrain
     from pgqpy.consumers._async.loop import AsyncLoop
     from pgqpy.consumers._async.shared import AsyncSharedRun
+    from pgqpy.consumers.measures import Drained
     from pgqpy.consumers.settings import ConsumerSettings
     from pgqpy.records import Event
 
 logger = logging.getLogger("pgqpy.consumers")
 
 RECONNECT_BASE, RECONNECT_MAX = 0.1, 10.0  # seconds
-LOCK_TIMEOUT = "5s"  # a statement that waits hears no stop(), and nobody would learn why it waits
 
 
 class AsyncRunnableConsumer(BaseConsumer):
@@ -52,6 +56,8 @@ class AsyncRunnableConsumer(BaseConsumer):
     def __init__(self, dsn: str | None = None, **settings: Unpack[ConsumerSettings]) -> None:
         super().__init__(dsn, **settings)
         self._pgq_stop: AsyncWakeup = AsyncWakeup()
+        self._pgq_started: Callable[[], object] = no_progress  # for running()
+        self._pgq_drain: AsyncDrain | None = None
         self._pgq_state = self._pgq_new_state(AsyncRunningLock(self.queue, self.name))
         self._pgq_session: AsyncSession | None = None
         self._pgq_loop: AsyncLoop | None = None
@@ -61,7 +67,7 @@ class AsyncRunnableConsumer(BaseConsumer):
         self._pgq_lost = False  # a session of this run was lost
         self._pgq_forked = False
 
-    async def run(self, *, wait: bool = True) -> None:
+    async def run(self, *, wait: bool = True, signals: bool | None = None) -> None:
         """Register the consumer and process events until `stop()`, SIGTERM, SIGINT or SIGHUP.
 
         A second signal does not wait for the handler. After a lost connection it reconnects, as
@@ -71,12 +77,15 @@ class AsyncRunnableConsumer(BaseConsumer):
         Raises ConsumerRunning instead of waiting if not `wait`; QueueNotFound, SchemaMissing and
         ConnectionFailed when it cannot start, and with `on_error = "stop"` the exception of the
         handler. SystemExit and KeyboardInterrupt of a handler end it too; its events come again.
+        `signals` in place of the setting says whether signals end it.
         """
         check(self)  # an attribute may have been set since it was made
         fix(self, SETTINGS)
+        signals = self.signals if signals is None else signals
         try:
             self._pgq_begin(wait=wait)
-            with stop_on_signals(self._pgq_stop_on_signal), self._pgq_watched():
+            stopping = stop_on_signals(self._pgq_stop_on_signal) if signals else nullcontext()
+            with stopping, self._pgq_watched():
                 work = self._pgq_work
                 await own_task.run_in_own_task_async(work, partial(BaseConsumer.stop, self))
         except StopRequested:
@@ -88,10 +97,66 @@ class AsyncRunnableConsumer(BaseConsumer):
         if self._pgq_handler_error is not None:
             raise self._pgq_handler_error
 
+    def running(
+        self, *, wait: bool = True, on_failure: Callable[[BaseException], object] | None = None
+    ) -> AbstractAsyncContextManager[Self]:
+        """Run it beside the program's own work, for as long as the block lasts.
+
+        The block begins when the consumer has started: what `run()` raises when it cannot start is
+        raised there. It handles no signals. At the block's end it stops, and the event at hand has
+        `stop_timeout` to be finished. An error that ends the run before is logged at once, given to
+        `on_failure`, and raised at the block's end.
+
+            async with Billing(dsn).running():
+                await serve()
+        """
+        from pgqpy.consumers.beside import beside_async  # noqa: PLC0415  # seldom needed
+
+        async def run(started: Callable[[], object]) -> None:
+            self._pgq_started = started
+            await self.run(wait=wait, signals=False)
+
+        return beside_async(self, run, on_failure)
+
+    async def drain(
+        self,
+        timeout: timedelta | float = 30.0,
+        *,
+        retries: bool = False,
+        raise_errors: bool = False,
+    ) -> Drained:
+        """Tick, and process events until nothing is due: for tests, scripts and cron jobs.
+
+        It returns how many events were handled, retried and made dead. Retries that are due later
+        stay, or are waited for with `retries`. The role needs pgq_ticker.
+
+        Raises TimeoutError if there was more to do after `timeout` (seconds, or a timedelta), with
+        `raise_errors` the first exception of a handler, ConsumerRunning if another process runs a
+        plain consumer, and what `run()` raises when it cannot start.
+        """
+        from pgqpy.consumers._async.drain import AsyncDrain  # noqa: PLC0415  # seldom needed
+
+        drain = AsyncDrain(self, seconds(timeout), retries=retries)
+        own = vars(self).get("on_error")
+        if raise_errors:
+            self.on_error = "stop"
+        self._pgq_drain = drain
+        drain.begin()
+        try:
+            await self.run(wait=False, signals=False)
+        finally:
+            drain.end()
+            self._pgq_drain = None
+            if raise_errors:
+                vars(self).pop("on_error")
+            if own is not None:
+                self.on_error = own
+        return drain.result()
+
     def _pgq_begin(self, *, wait: bool) -> None:
         self._pgq_worked = self._pgq_lost = self._pgq_forked = False
         self._pgq_handler_error, self._pgq_waits = None, wait
-        signals.protect(self)
+        protect(self)
         lock = self._pgq_state.lock  # it knows the last session, which may not have ended
         if (lock.queue, lock.name) != (self.queue, self.name):
             lock = AsyncRunningLock(self.queue, self.name)
@@ -99,7 +164,7 @@ class AsyncRunnableConsumer(BaseConsumer):
         self._pgq_stop.open()
 
     def _pgq_new_state(self, lock: AsyncRunningLock) -> AsyncRunState:
-        return AsyncRunState(self, self._pgq_stop, lock, Attempts(self))
+        return AsyncRunState(self, self._pgq_stop, lock, Attempts(self), self._pgq_drain)
 
     @contextmanager
     def _pgq_watched(self) -> Iterator[None]:
@@ -112,12 +177,12 @@ class AsyncRunnableConsumer(BaseConsumer):
             yield
 
     def _pgq_end(self) -> None:
-        signals.unprotect(self)
-        self._pgq_outage = Outage()
+        unprotect(self)
+        self._pgq_outage, self._pgq_started = Outage(), no_progress
         self._pgq_stop.close()
         unfix(self)
         if self._pgq_forked:
-            raise RuntimeError(signals.FORKED)
+            raise RuntimeError(FORKED)
 
     async def _pgq_work(self) -> None:
         if not self.is_shared:
@@ -126,8 +191,7 @@ class AsyncRunnableConsumer(BaseConsumer):
         from pgqpy.consumers._async.shared import AsyncSharedRun  # noqa: PLC0415  # plain ones need none
 
         dsn = default_dsn() if self.dsn is None else self.dsn
-        watch = self._pgq_state.watch
-        self._pgq_shared = shared = AsyncSharedRun(self, dsn, self._pgq_stop, watch)
+        self._pgq_shared = shared = AsyncSharedRun(self._pgq_state, dsn)
         try:
             await self._pgq_reconnect_and_serve()
         finally:
@@ -165,6 +229,7 @@ class AsyncRunnableConsumer(BaseConsumer):
                 await self._pgq_run_loop(session)
             else:
                 await shared.begin(session)
+                self._pgq_started()
                 self._pgq_log_runs()
                 await shared.serve(session, progress)
             logger.info("consumer %s of queue %s stops", self.name, self.queue)
@@ -179,7 +244,7 @@ class AsyncRunnableConsumer(BaseConsumer):
             session.close()
 
     async def _pgq_run_loop(self, session: AsyncSession) -> None:
-        kind = AsyncTransactionalLoop if self.is_transactional else AsyncPlainLoop
+        kind = AsyncTransactionalLoop if self.is_transactional else AsyncAtLeastOnceLoop
         self._pgq_loop = loop = kind(self._pgq_state, session)
         try:
             await loop.run()
@@ -195,7 +260,10 @@ class AsyncRunnableConsumer(BaseConsumer):
         if not self._pgq_worked:
             # Only at the start: one that was unregistered during an outage would lose events.
             await session.register(self.queue, self.name)
+        if self._pgq_waits:
+            self._pgq_started()  # the lock may be another process's for days
         await self._pgq_state.lock.take(session, self._pgq_stop, wait=self._pgq_waits)
+        self._pgq_started()
         await session.set_filter(self)
         await session.listen(self.queue)
         if self.is_transactional:

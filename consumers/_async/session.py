@@ -20,7 +20,7 @@ from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.session_watch import OwnCalls
 from pgqpy.consumers.settings import filter_of
 from pgqpy.consumers.waiting import take_notifications
-from pgqpy.errors import QueueNotFound, SchemaRefused
+from pgqpy.errors import QueueNotFound, SchemaMissing, SchemaRefused
 from pgqpy.manifest import shipped_version
 from pgqpy.texts import printable
 
@@ -49,7 +49,7 @@ SETTINGS = {
 
 # A statement of a handler may wait as long as it likes too. The server looks at its client only if
 # told so: else the session of a process that died would keep the running lock until the statement
-# ends. It is less than lock.GRACE. Servers on some platforms cannot do it, and refuse it.
+# ends. It is less than lock.STANDBY_AFTER. Servers on some platforms cannot do it, and refuse it.
 LOOK_AT_CLIENT = b"set client_connection_check_interval = '500ms'"
 
 # Of one transaction. What it commits is visible at once, and lost only if the server crashes.
@@ -58,6 +58,7 @@ NO_DISK_WAIT = Call(
 )
 
 COLLISION_BASE, COLLISION_MAX, COLLISIONS = 0.01, 1.0, 10  # seconds, and times
+LOCK_TIMEOUT = "5s"  # a statement that waits hears no stop(), and nobody would learn why it waits
 
 # No row: there is no such queue. Operators are qualified: behind a pooler nothing is pinned.
 REGISTERED = """
@@ -66,8 +67,7 @@ REGISTERED = """
               join pgq.consumer c on c.co_id operator(pg_catalog.=) s.sub_consumer
              where s.sub_queue operator(pg_catalog.=) q.queue_id
                and c.co_name operator(pg_catalog.=) %s::text)
-      from pgq.queue q where q.queue_name operator(pg_catalog.=) %s::text
-"""
+      from pgq.queue q where q.queue_name operator(pg_catalog.=) %s::text"""
 
 
 class AsyncSession:
@@ -80,11 +80,10 @@ class AsyncSession:
         self.runner = self.client.runner
         self.calls = OwnCalls()
         self.pooled = connection.prepare_threshold is None  # other clients use the session too
-        self.runner.holds_cursors = not self.pooled
         self.extension = False  # the extension pgq, not ours
         self.role = "none"  # that SET ROLE chose for us
         self.lock_timeout = "0"  # of our own statements
-        self.ready = False  # found no batch, or read of one: no other session is in the way
+        self.ready = False  # it polled and found no batch, or has read events: nothing blocks it
         self._notified = False
         connection.add_notify_handler(self._note)
 
@@ -155,8 +154,9 @@ class AsyncSession:
         call = Call("register_consumer", REGISTERED, (consumer, queue), list)
         found = await self.runner.run(call)
         if not found:
-            words = f"{QueueNotFound.words.format(queue=queue)}: {QueueNotFound.what_to_do}"
-            raise QueueNotFound(words, queue=queue)
+            with suppress(SchemaMissing):  # by the extension; our schema knows a former name
+                await self.runner.run(admin.get_rotation_info(queue))
+            raise QueueNotFound(queue=queue)
         if not found[0][0]:
             await self.client.register_consumer(queue, consumer)
 
@@ -167,7 +167,6 @@ class AsyncSession:
         """
         if consumer.filter is None:
             return
-        await self.runner.require_pgqpy("set_consumer_filter")
         wanted = filter_of(consumer)
         call = filters.set_consumer_filter(consumer.queue, consumer.name, *wanted)
         if await self.runner.run(call):
@@ -193,8 +192,9 @@ class AsyncSession:
 
     async def check_session(self) -> None:
         """Send an empty query if the session may have ended. Raises psycopg's error if it has."""
-        if self.calls.must_check:
-            self.calls.must_check = False  # before the query: the thread may set it again meanwhile
+        if self.calls.may_have_ended:
+            # before the query: the thread may set it again meanwhile
+            self.calls.may_have_ended = False
             with self.calls.running():
                 await self.connection.execute("")
 

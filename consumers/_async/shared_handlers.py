@@ -7,8 +7,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from psycopg.errors import LockNotAvailable
-
 from pgqpy.calls import inflight
 from pgqpy.calls.transaction import (
     NO_LOCK_TIMEOUT,
@@ -18,7 +16,7 @@ from pgqpy.calls.transaction import (
 from pgqpy.consumers._async.claimed_list import AsyncClaimedList
 from pgqpy.consumers._async.event_handler import event_handler
 from pgqpy.consumers._async.handler_connection import check_open
-from pgqpy.consumers._async.session import AsyncSession
+from pgqpy.consumers._async.session import LOCK_TIMEOUT, AsyncSession
 from pgqpy.consumers.connections import MOST_LOSSES, is_collision, is_loss, transaction_ended
 from pgqpy.consumers.handlers import HANDLER_ERRORS, check_result
 from pgqpy.consumers.measures import measuring_batch, tracing_event
@@ -30,6 +28,7 @@ from pgqpy.texts import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from pgqpy.calls import Call
     from pgqpy.consumers.handler_watch import HandlerWatch
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pgqpy.consumers")
 
-UNREAD = (
+UNREAD_LIST = (
     "process_batch returned without having read the whole list: its other events would be lost. "
     "If it reads several times, the pass begun last has to come to its end; or call batch.retry"
 )
@@ -64,7 +63,7 @@ class AsyncHandlers:
         self._watch = watch
         self._by_event = handler_name(consumer) == "process_event"
         if self._by_event:
-            self._process_event = event_handler(consumer, watch)
+            self._process_event = event_handler(consumer, None)
 
     async def handle(self, work: Work, holds: Callable[[int], bool]) -> AsyncClaimedList | None:
         """Call the handler; return the list that process_batch got, None for process_event.
@@ -90,23 +89,31 @@ class AsyncHandlers:
 
     async def _call_with_event(self, work: Work, *more: Any) -> None:
         (event,) = work.events
-        batch = AsyncClaimedList(work, self._consumer.name)
-        batch.trace = self._trace(batch)
-        with tracing_event(batch, event):
-            check_result(await self._process_event(event, *more))
+        with self._watching(work):
+            if self._consumer.counts().tracing is None:
+                check_result(await self._process_event(event, *more))
+                return
+            batch = AsyncClaimedList(work, self._consumer.name)
+            batch.trace = self._trace(batch)
+            with tracing_event(batch, event):
+                check_result(await self._process_event(event, *more))
 
     async def _call_with_list(self, work: Work, *more: Any) -> AsyncClaimedList:
         batch, counts = AsyncClaimedList(work, self._consumer.name), self._consumer.counts()
         batch.trace = self._trace(batch)
         if batch.trace is not None:
             batch.trace.note(work.events)
-        what = f"the handler of {work}"
-        watching = nullcontext() if self._watch is None else self._watch.handling(what)
-        with watching, measuring_batch(counts, batch):
+        with self._watching(work), measuring_batch(counts, batch):
             check_result(await self._consumer.process_batch(batch, *more))
         if batch.unread:
-            raise RuntimeError(UNREAD)
+            raise RuntimeError(UNREAD_LIST)
         return batch
+
+    def _watching(self, work: Work) -> AbstractContextManager[None]:
+        """Return a block in which the watch looks at the handler, and names its events."""
+        if self._watch is None:
+            return nullcontext()
+        return self._watch.handling(f"the handler of {work}")
 
     def _trace(self, batch: AsyncClaimedList) -> BatchTrace | None:
         tracing = self._consumer.counts().tracing
@@ -182,7 +189,7 @@ class AsyncTransactionalHandlers(AsyncHandlers):
 
     async def _open(self) -> AsyncSession:
         name = f"pgqpy handler of {self._consumer.name}"
-        session = await AsyncSession.open(self._dsn, name, "5s", any_session=True)
+        session = await AsyncSession.open(self._dsn, name, LOCK_TIMEOUT, any_session=True)
         self._all.append(session)
         await session.restore_settings()
         return session
@@ -221,7 +228,7 @@ class HandlerCall:
         """Whether the handler did not cause the error."""
         if self.in_handler:
             return self.collided or self.lost_in_handler
-        return is_loss(error) or is_collision(error) or isinstance(error, LockNotAvailable)
+        return is_loss(error) or is_collision(error)
 
 
 def lost(work: Work, consumer: BaseConsumer) -> ClaimLost:

@@ -25,10 +25,10 @@ from psycopg.errors import (
 )
 
 from pgqpy.calls import consume, transaction
+from pgqpy.consumers._async.at_least_once import OPEN_SETTINGS
 from pgqpy.consumers._async.batch import AsyncPartReader
 from pgqpy.consumers._async.handler_connection import check_open, ended
 from pgqpy.consumers._async.loop import AsyncLoop
-from pgqpy.consumers._async.plain import OPEN_SETTINGS
 from pgqpy.consumers.connections import (
     is_collision,
     is_loss,
@@ -53,8 +53,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pgqpy.consumers")
 
-COLLISION_BASE = 0.01  # seconds
-COLLISION_MAX = 5.0  # seconds
+REPEAT_BASE, REPEAT_MAX = 0.01, 5.0  # seconds before a transaction that collided is repeated
 MANY_COLLISIONS = 5  # in a row; more are a warning
 
 
@@ -169,7 +168,7 @@ class AsyncTransactionalLoop(AsyncLoop):
         """Handle and finish the part; False if `stop` came before."""
         await self.send(transaction.mark_call(self.session.role), transaction.NO_LOCK_TIMEOUT)
         batch, events = self.make_batch(info, self._events), self._events
-        if not (events and self.give_up(batch, events)) and not await self._handle(batch):
+        if not (events and self.bury_killer(batch, events)) and not await self._handle(batch):
             return False
         raise_if_cancelled()
         check_open(self.session.connection)
@@ -213,7 +212,7 @@ class AsyncTransactionalLoop(AsyncLoop):
         async with aclosing(batch.fetch()) as lists:
             async for events in lists:
                 for event in events:
-                    if self.session.calls.must_check:
+                    if self.session.calls.may_have_ended:
                         await self.session.check_session()
                     if self.stop.is_set:
                         return False
@@ -302,6 +301,6 @@ class AsyncTransactionalLoop(AsyncLoop):
 
     async def _pause(self) -> None:
         """Wait before a transaction is repeated: longer each time in a row."""
-        delay = backoff(self._collisions, base=COLLISION_BASE, maximum=COLLISION_MAX)
+        delay = backoff(self._collisions, base=REPEAT_BASE, maximum=REPEAT_MAX)
         self._collisions += 1
         await self.stop.wait(delay)

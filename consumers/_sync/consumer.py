@@ -3,47 +3,51 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from psycopg.errors import LockNotAvailable
 from tenacity import Retrying, retry_if_exception, wait_random_exponential
 
-from pgqpy.consumers import own_task, signals
+from pgqpy.consumers import own_task
+from pgqpy.consumers._sync.at_least_once import AtLeastOnceLoop
 from pgqpy.consumers._sync.lock import RunningLock
-from pgqpy.consumers._sync.loop import RunState
-from pgqpy.consumers._sync.plain import PlainLoop
-from pgqpy.consumers._sync.session import Session
+from pgqpy.consumers._sync.loop import RunState, no_progress
+from pgqpy.consumers._sync.session import LOCK_TIMEOUT, Session
 from pgqpy.consumers._sync.transactional import TransactionalLoop
 from pgqpy.consumers.connections import is_a, is_loss, is_session_lost
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequested
 from pgqpy.consumers.log import finishing, log_ended, log_lost
 from pgqpy.consumers.measures import Outage
 from pgqpy.consumers.parts import Attempts
+from pgqpy.consumers.retry import seconds
 from pgqpy.consumers.settings import SETTINGS, BaseConsumer, check, fix, unfix
-from pgqpy.consumers.signals import stop_on_signals
+from pgqpy.consumers.signals import FORKED, protect, stop_on_signals, unprotect
 from pgqpy.consumers.waiting import Wakeup
 from pgqpy.settings import default_dsn
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
+    from contextlib import AbstractContextManager
+    from datetime import timedelta
 
     from psycopg import Connection
     from tenacity import RetryCallState
-    from typing_extensions import Unpack
+    from typing_extensions import Self, Unpack
 
     from pgqpy.consumers._sync.batch import OpenBatch
     from pgqpy.consumers._sync.claimed_list import ClaimedList
+    from pgqpy.consumers._sync.drain import Drain
     from pgqpy.consumers._sync.loop import Loop
     from pgqpy.consumers._sync.shared import SharedRun
+    from pgqpy.consumers.measures import Drained
     from pgqpy.consumers.settings import ConsumerSettings
     from pgqpy.records import Event
 
 logger = logging.getLogger("pgqpy.consumers")
 
 RECONNECT_BASE, RECONNECT_MAX = 0.1, 10.0  # seconds
-LOCK_TIMEOUT = "5s"  # a statement that waits hears no stop(), and nobody would learn why it waits
 
 
 class RunnableConsumer(BaseConsumer):
@@ -52,6 +56,8 @@ class RunnableConsumer(BaseConsumer):
     def __init__(self, dsn: str | None = None, **settings: Unpack[ConsumerSettings]) -> None:
         super().__init__(dsn, **settings)
         self._pgq_stop: Wakeup = Wakeup()
+        self._pgq_started: Callable[[], object] = no_progress  # for running()
+        self._pgq_drain: Drain | None = None
         self._pgq_state = self._pgq_new_state(RunningLock(self.queue, self.name))
         self._pgq_session: Session | None = None
         self._pgq_loop: Loop | None = None
@@ -61,7 +67,7 @@ class RunnableConsumer(BaseConsumer):
         self._pgq_lost = False  # a session of this run was lost
         self._pgq_forked = False
 
-    def run(self, *, wait: bool = True) -> None:
+    def run(self, *, wait: bool = True, signals: bool | None = None) -> None:
         """Register the consumer and process events until `stop()`, SIGTERM, SIGINT or SIGHUP.
 
         A second signal does not wait for the handler. After a lost connection it reconnects, as
@@ -71,12 +77,15 @@ class RunnableConsumer(BaseConsumer):
         Raises ConsumerRunning instead of waiting if not `wait`; QueueNotFound, SchemaMissing and
         ConnectionFailed when it cannot start, and with `on_error = "stop"` the exception of the
         handler. SystemExit and KeyboardInterrupt of a handler end it too; its events come again.
+        `signals` in place of the setting says whether signals end it.
         """
         check(self)  # an attribute may have been set since it was made
         fix(self, SETTINGS)
+        signals = self.signals if signals is None else signals
         try:
             self._pgq_begin(wait=wait)
-            with stop_on_signals(self._pgq_stop_on_signal), self._pgq_watched():
+            stopping = stop_on_signals(self._pgq_stop_on_signal) if signals else nullcontext()
+            with stopping, self._pgq_watched():
                 work = self._pgq_work
                 own_task.run_in_own_task(work, partial(BaseConsumer.stop, self))
         except StopRequested:
@@ -88,10 +97,66 @@ class RunnableConsumer(BaseConsumer):
         if self._pgq_handler_error is not None:
             raise self._pgq_handler_error
 
+    def running(
+        self, *, wait: bool = True, on_failure: Callable[[BaseException], object] | None = None
+    ) -> AbstractContextManager[Self]:
+        """Run it beside the program's own work, for as long as the block lasts.
+
+        The block begins when the consumer has started: what `run()` raises when it cannot start is
+        raised there. It handles no signals. At the block's end it stops, and the event at hand has
+        `stop_timeout` to be finished. An error that ends the run before is logged at once, given to
+        `on_failure`, and raised at the block's end.
+
+            with Billing(dsn).running():
+                serve()
+        """
+        from pgqpy.consumers.beside import beside  # noqa: PLC0415  # seldom needed
+
+        def run(started: Callable[[], object]) -> None:
+            self._pgq_started = started
+            self.run(wait=wait, signals=False)
+
+        return beside(self, run, on_failure)
+
+    def drain(
+        self,
+        timeout: timedelta | float = 30.0,
+        *,
+        retries: bool = False,
+        raise_errors: bool = False,
+    ) -> Drained:
+        """Tick, and process events until nothing is due: for tests, scripts and cron jobs.
+
+        It returns how many events were handled, retried and made dead. Retries that are due later
+        stay, or are waited for with `retries`. The role needs pgq_ticker.
+
+        Raises TimeoutError if there was more to do after `timeout` (seconds, or a timedelta), with
+        `raise_errors` the first exception of a handler, ConsumerRunning if another process runs a
+        plain consumer, and what `run()` raises when it cannot start.
+        """
+        from pgqpy.consumers._sync.drain import Drain  # noqa: PLC0415  # seldom needed
+
+        drain = Drain(self, seconds(timeout), retries=retries)
+        own = vars(self).get("on_error")
+        if raise_errors:
+            self.on_error = "stop"
+        self._pgq_drain = drain
+        drain.begin()
+        try:
+            self.run(wait=False, signals=False)
+        finally:
+            drain.end()
+            self._pgq_drain = None
+            if raise_errors:
+                vars(self).pop("on_error")
+            if own is not None:
+                self.on_error = own
+        return drain.result()
+
     def _pgq_begin(self, *, wait: bool) -> None:
         self._pgq_worked = self._pgq_lost = self._pgq_forked = False
         self._pgq_handler_error, self._pgq_waits = None, wait
-        signals.protect(self)
+        protect(self)
         lock = self._pgq_state.lock  # it knows the last session, which may not have ended
         if (lock.queue, lock.name) != (self.queue, self.name):
             lock = RunningLock(self.queue, self.name)
@@ -99,7 +164,7 @@ class RunnableConsumer(BaseConsumer):
         self._pgq_stop.open()
 
     def _pgq_new_state(self, lock: RunningLock) -> RunState:
-        return RunState(self, self._pgq_stop, lock, Attempts(self))
+        return RunState(self, self._pgq_stop, lock, Attempts(self), self._pgq_drain)
 
     @contextmanager
     def _pgq_watched(self) -> Iterator[None]:
@@ -112,12 +177,12 @@ class RunnableConsumer(BaseConsumer):
             yield
 
     def _pgq_end(self) -> None:
-        signals.unprotect(self)
-        self._pgq_outage = Outage()
+        unprotect(self)
+        self._pgq_outage, self._pgq_started = Outage(), no_progress
         self._pgq_stop.close()
         unfix(self)
         if self._pgq_forked:
-            raise RuntimeError(signals.FORKED)
+            raise RuntimeError(FORKED)
 
     def _pgq_work(self) -> None:
         if not self.is_shared:
@@ -126,8 +191,7 @@ class RunnableConsumer(BaseConsumer):
         from pgqpy.consumers._sync.shared import SharedRun  # noqa: PLC0415  # plain ones need none
 
         dsn = default_dsn() if self.dsn is None else self.dsn
-        watch = self._pgq_state.watch
-        self._pgq_shared = shared = SharedRun(self, dsn, self._pgq_stop, watch)
+        self._pgq_shared = shared = SharedRun(self._pgq_state, dsn)
         try:
             self._pgq_reconnect_and_serve()
         finally:
@@ -165,6 +229,7 @@ class RunnableConsumer(BaseConsumer):
                 self._pgq_run_loop(session)
             else:
                 shared.begin(session)
+                self._pgq_started()
                 self._pgq_log_runs()
                 shared.serve(session, progress)
             logger.info("consumer %s of queue %s stops", self.name, self.queue)
@@ -179,7 +244,7 @@ class RunnableConsumer(BaseConsumer):
             session.close()
 
     def _pgq_run_loop(self, session: Session) -> None:
-        kind = TransactionalLoop if self.is_transactional else PlainLoop
+        kind = TransactionalLoop if self.is_transactional else AtLeastOnceLoop
         self._pgq_loop = loop = kind(self._pgq_state, session)
         try:
             loop.run()
@@ -195,7 +260,10 @@ class RunnableConsumer(BaseConsumer):
         if not self._pgq_worked:
             # Only at the start: one that was unregistered during an outage would lose events.
             session.register(self.queue, self.name)
+        if self._pgq_waits:
+            self._pgq_started()  # the lock may be another process's for days
         self._pgq_state.lock.take(session, self._pgq_stop, wait=self._pgq_waits)
+        self._pgq_started()
         session.set_filter(self)
         session.listen(self.queue)
         if self.is_transactional:

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pgqpy.consumers")
 
-GRACE = 2.0  # seconds; the server needs a moment to see that a killed process is gone
+STANDBY_AFTER = 2.0  # seconds; the server needs a moment to see that a killed process is gone
 REGISTERED_ANEW = "the consumer was unregistered and registered anew"
-POLL_INTERVAL = 0.05  # seconds, meanwhile
+TAKE_INTERVAL = 0.05  # seconds between attempts, meanwhile
 STANDBY_INTERVAL = 0.5  # seconds
+SHARE = "give this one a name of its own, or let both have shared = True"
 
 # Operators are qualified: the session of transactional handlers has the role's own search_path.
 SUBSCRIPTION = """
@@ -44,9 +45,10 @@ END = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and
 class RunningLock:
     """The lock of one consumer. Each new session of the process takes it again."""
 
-    def __init__(self, queue: str, name: str) -> None:
+    def __init__(self, queue: str, name: str, or_else: str = SHARE) -> None:
         self.queue = queue
         self.name = name
+        self._or_else = or_else  # advice, if the process that has the lock is to go on
         # The last server process that held it for us; ids are reused, so with its start time.
         self._mine: tuple[int, datetime] | None = None
         self._subscribed: int | None = None  # the subscription that it was taken for
@@ -58,7 +60,7 @@ class RunningLock:
         it waits, no statement is open on the server: it asks again and again. StopRequested if
         `stop` comes meanwhile.
         """
-        deadline, told = time.monotonic() + GRACE, False
+        deadline, told = time.monotonic() + STANDBY_AFTER, False
         while True:
             self._subscribed = self._subscription(session)  # it may be registered anew
             taken = _row(session, TAKE, locks.CONSUMER, self._subscribed)
@@ -73,14 +75,14 @@ class RunningLock:
                 told = session.ready = True  # nothing is wrong: another process does the work
                 text = "consumer %s of queue %s waits as a standby: %s"
                 logger.info(text, self.name, self.queue, self._reason(holder))
-            stop.wait(STANDBY_INTERVAL if standby else POLL_INTERVAL)
+            stop.wait(STANDBY_INTERVAL if standby else TAKE_INTERVAL)
             if stop.is_set:
                 raise StopRequested
         self._mine = _row(session, OWN)
 
-    def _holder(self, session: Session) -> locks.Holder | None:
+    def _holder(self, session: Session) -> locks.LockOwner | None:
         row = _row(session, locks.BLOCKER, locks.CONSUMER, self._subscribed, False)  # noqa: FBT003  # SQL
-        return None if row is None else locks.Holder(*row)
+        return None if row is None else locks.LockOwner(*row)
 
     def check(self, session: Session) -> None:
         """Raise OperationalError if the consumer was registered anew since the lock was taken.
@@ -114,23 +116,20 @@ class RunningLock:
 
         return Call("subscription", SUBSCRIPTION, (*place.values(),), subscription, place)
 
-    def _end_mine(self, session: Session, holder: locks.Holder) -> bool:
+    def _end_mine(self, session: Session, holder: locks.LockOwner) -> bool:
         if (holder.pid, holder.start) != self._mine:
             return False
         logger.info("waiting for our lost session, server process %d, to end", holder.pid)
         _row(session, END, holder.pid, holder.start)
         return True
 
-    def _running(self, holder: locks.Holder | None) -> ConsumerRunning:
+    def _running(self, holder: locks.LockOwner | None) -> ConsumerRunning:
         about = f"consumer {self.name!r} of queue {self.queue!r}"
         reason = self._reason(holder)
         if holder is None:
             return ConsumerRunning(f"{about} cannot run: {reason}", **self._place)
         if holder.granted and holder.may_be_consumer:
-            message = (
-                f"{about} runs already: {reason}: stop it first, give this one a name of its own, "
-                "or let both have shared = True"
-            )
+            message = f"{about} runs already: {reason}: stop it first, {self._or_else}"
         else:
             message = f"{about} cannot run: {reason}: {holder.how_to_end}"
         data: dict[str, Any] = {
@@ -141,7 +140,7 @@ class RunningLock:
         data |= {"address": holder.address, "since": holder.start}
         return ConsumerRunning(message, **self._place, **data)
 
-    def _reason(self, holder: locks.Holder | None) -> str:
+    def _reason(self, holder: locks.LockOwner | None) -> str:
         lock = f"its advisory lock ({locks.CONSUMER}, {self._subscribed})"
         if holder is None:
             return f"a session that this role cannot see holds {lock}"

@@ -18,7 +18,7 @@ from pgqpy.consumers.connections import EVENT_NOT_FOUND, LossCounter, is_collisi
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
 from pgqpy.consumers.measures import measuring_batch, tracing_event
 from pgqpy.consumers.missing_ticker import MissingTicker
-from pgqpy.consumers.parts import UNREAD, BatchLimits, list_size, most_failures
+from pgqpy.consumers.parts import UNREAD_BATCH, BatchLimits, list_size, most_failures
 from pgqpy.consumers.retry import backoff, wanted_delay
 from pgqpy.consumers.settings import BaseConsumer, handler_name
 from pgqpy.errors import BatchLost, PgqError
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pgqpy.calls import Call
+    from pgqpy.consumers._sync.drain import Drain
     from pgqpy.consumers._sync.lock import RunningLock
     from pgqpy.consumers._sync.session import Session
     from pgqpy.consumers.handler_watch import HandlerWatch
@@ -52,6 +53,7 @@ class RunState:
     stop: Wakeup
     lock: RunningLock
     attempts: Attempts
+    drain: Drain | None = None
     watch: HandlerWatch | None = None
     losses: LossCounter = field(default_factory=LossCounter)
     progress: Callable[[], None] = no_progress  # called after a batch or a wait
@@ -109,7 +111,7 @@ class Loop:
             found = self._opened(more[len(settings)])
         self._expects_batch = found is not None
         if found is None:
-            self.session.ready = True  # else when it was read
+            self.session.ready = True  # a batch that was found makes it so once it was read
             return results, None
         self.position = found.position
         text = self.attempts.opened(found)
@@ -151,7 +153,7 @@ class Loop:
             self.current.trace = self.counts.tracing.opened(info)
         return self.current
 
-    def give_up(self, batch: OpenBatch, part: list[Event]) -> bool:
+    def bury_killer(self, batch: OpenBatch, part: list[Event]) -> bool:
         """Make the one event of a part dead if it killed too many processes; say whether."""
         error = self.attempts.killer_error(part)
         if error is None:
@@ -163,6 +165,10 @@ class Loop:
     def wait(self) -> None:
         """Wait for the notification of a tick, at most for POLL_INTERVAL."""
         self.event, self._waited = None, True
+        if self.state.drain is not None:
+            self.state.drain.idle(self.session, self.stop)
+            self._expects_batch = True
+            return
         self._expects_batch = self.session.wait(waiting.POLL_INTERVAL, self.stop)
         if self.missing_ticker.check_due and not self.stop.is_set:
             self._check_ticker()
@@ -193,7 +199,7 @@ class Loop:
             with self.watching(what), measuring_batch(self.counts, batch):
                 check_result(self.consumer.process_batch(batch, *more))
             if batch.unread and not self.stop.is_set:
-                raise RuntimeError(UNREAD)  # it is the handler's error like any other
+                raise RuntimeError(UNREAD_BATCH)  # it is the handler's error like any other
         except HANDLER_ERRORS as error:
             own_task.raise_if_cancelled(error)
             if batch.error is not None:

@@ -8,6 +8,7 @@ on while the consumer reconnects.
 from __future__ import annotations
 
 import logging
+import random
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,10 +39,9 @@ if TYPE_CHECKING:
 
     from pgqpy.calls import Call
     from pgqpy.consumers._sync.claimed_list import ClaimedList
+    from pgqpy.consumers._sync.loop import RunState
     from pgqpy.consumers._sync.session import Session
-    from pgqpy.consumers.handler_watch import HandlerWatch
     from pgqpy.consumers.in_hand import Work
-    from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.consumers.workers import Outcome
     from pgqpy.records import Event
 
@@ -50,15 +50,16 @@ logger = logging.getLogger("pgqpy.consumers")
 LATE = 60.0  # seconds after the loss of a session: until then its claim may still be committed
 CLOSE_WAIT = CLOSING + 1  # seconds
 STUCK = 1.0  # seconds without the end of a handler; then the events that wait are returned
+POLLERS = 3  # so many processes poll each POLL_INTERVAL; more share the polls
 LAST_FIRST = 10  # one claim of so many asks the last queue first
 
 
 class Write(NamedTuple):
-    """A call that returns how many events it ended, and the events that it should end."""
+    """A call about events of a claim; it returns how many it ended, and should end `ids`."""
 
     call: Call[int]
-    token: int = 0
-    ids: Sequence[int] = ()
+    token: int
+    ids: Sequence[int]
 
 
 @dataclass
@@ -79,12 +80,11 @@ class Source:
 class SharedRun:
     """One run of a shared consumer, over all its sessions."""
 
-    def __init__(
-        self, consumer: BaseConsumer, dsn: str, stop: Wakeup, watch: HandlerWatch | None
-    ) -> None:
+    def __init__(self, state: RunState, dsn: str) -> None:
         """Claim nothing yet."""
-        self._consumer = consumer
-        self._stop = stop
+        self._consumer = consumer = state.consumer
+        self._stop = stop = state.stop
+        self._drain, watch = state.drain, state.watch
         self._bell = Wakeup()  # a handler has ended, or a holder is new
         self._sources = [Source(queue) for queue in queues_of(consumer)]
         self._in_lists = handler_name(consumer) == "process_batch"
@@ -173,14 +173,14 @@ class SharedRun:
             self._bell.close()
 
     def begin(self, session: Session) -> None:
-        """Register the consumer, or return what was claimed when the last session was lost."""
+        """Register the consumer; after a lost session, prepare to return what it claimed last."""
         consumer = self._consumer
         for source in self._sources:
             source.dry = False
             session.listen(source.queue)
         if self._begun:
             self._unknown_until = time.monotonic() + LATE
-            self._return_unknown(session)
+            self._returned_at = 0.0  # the first time is now
             return
         for source in self._sources:
             place = (source.queue, consumer.name)
@@ -238,7 +238,7 @@ class SharedRun:
             return
         if self._ends_run(error):
             self._failure = self._failure or error
-            self._in_hand.end(work, drops_key=True)
+            self._in_hand.end(work)
             self._release(source, work.claimed)
             return
         delays = {event.id: self._delay(event, error) for event in work.events}
@@ -276,7 +276,7 @@ class SharedRun:
             source.done += work.claimed
         else:
             for call in end_calls(work, self._name, batch, keep_key=self._keeps_key):
-                self._write(source, call)
+                self._write(source, call, work.token)
 
     def _note_failed(
         self, source: Source, work: Work, error: BaseException, delays: dict[int, float | None]
@@ -308,14 +308,12 @@ class SharedRun:
         follows = "is dead" if delay is None else f"is handled again in {delay:.1f} s"
         level = logging.DEBUG if wanted else logging.WARNING if delay is not None else logging.ERROR
         traceback = logger.isEnabledFor(logging.DEBUG) or not retries
-        text = "%s of queue %s, consumer %s, retry %d, failed and %s%s"
+        text = "%s, consumer %s, retry %d, failed and %s%s"
         reason = "" if traceback else f": {describe(error)}"
-        names = (work, work.queue, self._name, retries)
+        names = (work, self._name, retries)
         logger.log(level, text, *names, follows, reason, exc_info=error if traceback else None)
 
-    def _write(
-        self, source: Source, call: Call[int], token: int = 0, ids: Sequence[int] = ()
-    ) -> None:
+    def _write(self, source: Source, call: Call[int], token: int, ids: Sequence[int] = ()) -> None:
         """Add a call to the next round trip; if it ends fewer events than `ids`, that is logged."""
         source.calls.append(Write(call, token, ids))
 
@@ -379,13 +377,24 @@ class SharedRun:
                 self._start()
 
     def _wait(self, session: Session) -> None:
-        """Wait for a tick, the end of a handler, `stop`, or POLL_INTERVAL."""
+        """Wait for a tick, the end of a handler, `stop`, or this process's turn to poll.
+
+        A claim needs no tick: the notification of one only ends the wait sooner than a poll.
+        """
         if self._bell.is_set:
             return
-        began = time.monotonic()
         session.ready = True
-        ticked = session.wait(waiting.POLL_INTERVAL, self._stop, self._bell.file)
-        if ticked or time.monotonic() - began >= waiting.POLL_INTERVAL or not self._in_hand.given:
+        dry = all(source.dry for source in self._sources)
+        if self._drain is not None and dry and not self._in_hand.given:
+            self._drain.idle(session, self._stop)
+            for source in self._sources:
+                source.dry = False
+            return
+        began = time.monotonic()
+        pause = waiting.POLL_INTERVAL * max(1.0, self._holders.processes / POLLERS)
+        pause *= random.uniform(0.8, 1.0)  # a tick wakes all processes: they shall not stay in step
+        ticked = session.wait(pause, self._stop, self._bell.file)
+        if ticked or time.monotonic() - began >= pause or not self._in_hand.given:
             for source in self._sources:
                 source.dry = False
 
@@ -435,7 +444,8 @@ class SharedRun:
         """Release those of these events that are still claimed; `events` are tokens and ids."""
         for token in {token for token, _ in events}:
             ids = [event for of, event in events if of == token]
-            self._write(source, inflight.release(source.queue, self._name, token, ids))
+            call = inflight.release(source.queue, self._name, token, ids)
+            self._write(source, call, token)
 
     def _source(self, queue: str) -> Source:
         return next(source for source in self._sources if source.queue == queue)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import pgqpy
-from pgqpy.consumers import _async, _sync, missing_ticker, waiting
+from pgqpy.consumers import _async, _sync, waiting
 from pgqpy.otel import trace_client
 from tests.consumers.harness import NOTE, Maker, Queue
 from tests.support.gates import shut_gate
@@ -88,7 +87,7 @@ def effects(
 def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refuse a second process at once: no other one is about to end."""
     for module in (_async.lock, _sync.lock):
-        monkeypatch.setattr(module, "GRACE", 0.0)
+        monkeypatch.setattr(module, "STANDBY_AFTER", 0.0)
 
 
 @pytest.fixture
@@ -114,12 +113,6 @@ def waiting_handler(
             other.execute(NOTE.encode(), [event.data])
 
     return {True: transactional, False: plain}
-
-
-@pytest.fixture
-def no_ticker_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Consumers do not ask whether a ticker runs, however long the test takes."""
-    monkeypatch.setattr(missing_ticker, "CHECK_EVERY", math.inf)
 
 
 @pytest.fixture

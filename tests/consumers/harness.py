@@ -51,7 +51,7 @@ def installed(server: Any) -> str:
 
 @contextmanager
 def patched(name: str, value: Any) -> Iterator[None]:
-    """Set a constant of a module, such as "lock.GRACE", of both kinds of consumers."""
+    """Set a constant of a module, such as "lock.STANDBY_AFTER", of both kinds of consumers."""
     places = [f"pgqpy.consumers.{kind}.{name}" for kind in ("_async", "_sync")]
     with patch(places[0], value), patch(places[1], value):
         yield
@@ -59,7 +59,7 @@ def patched(name: str, value: Any) -> Iterator[None]:
 
 def short_grace() -> AbstractContextManager[None]:
     """Let a second run be refused at once, where the first one is not about to end."""
-    return patched("lock.GRACE", 0.1)
+    return patched("lock.STANDBY_AFTER", 0.1)
 
 
 def private(consumer: Any, name: str) -> Any:

@@ -1,6 +1,6 @@
 """Run a consumer whose events kill it, and start it again until it ends in order.
 
-    python killers.py DSN SHAPE
+    python killers.py DSN SHAPE TIMEOUT
 
 Each run is a child process of this one. It prints how the children ended: exit codes, or signals
 as negative numbers. The data of an event says how it kills; `end` stops the consumer.
@@ -33,8 +33,7 @@ SHAPES: dict[str, Any] = {
     "transactional batches": {"transactional": True, "part_size": 5000},
 }
 NOTE = "insert into effect (data) values (%s)"
-SETTINGS: dict[str, Any] = {"handler_timeout": 1, "max_retries": 0}
-GRACE = 0.5  # seconds
+LOG_TIME = 0.5  # seconds
 GIGABYTE = 1 << 30
 
 
@@ -113,8 +112,8 @@ def run():
     """Run one consumer to its end."""
     logging.basicConfig(level=logging.INFO)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    handler_watch.GRACE = GRACE
-    settings = {**SETTINGS, **SHAPES[sys.argv[2]]}
+    handler_watch.LOG_TIME = LOG_TIME
+    settings = {"handler_timeout": float(sys.argv[3]), "max_retries": 0, **SHAPES[sys.argv[2]]}
     kinds: dict[str, Any] = {
         "asyncio": Async,
         "transactional batches": Batches,

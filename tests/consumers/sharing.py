@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from pgqpy.consumers.settings import queues_of
-from tests.consumers.harness import in_transactions, private
+from tests.consumers.harness import END, in_transactions, private
 from tests.support.waiting import eventually
 
 NAME = "letters"
@@ -16,6 +16,7 @@ IS_DONE = f"""
              where not txid_visible_in_snapshot(e.ev_txid, (
                     select front_snapshot from pgq.front order by front_no desc limit 1)))"""
 CLAIMED = IN_FLIGHT + " where run_token > 0"
+END_LEASES = END.replace("consumer", "leases")
 LEASE_ENDS = "update pgq.holder set holder_until = now() - interval '1 second'"
 
 

@@ -51,7 +51,7 @@ def test_a_killer_is_dead_after_five_crashes_and_no_innocent_is(
     datas = [*innocent[:before], "sigkill", *innocent[before:], "end"]
     client.insert_events(QUEUE, (("test", data) for data in datas))
     queue.tick()
-    process = spawn(KILLERS, dsn, shape)
+    process = spawn(KILLERS, dsn, shape, "60")
     assert process.wait(120) == 0
     ends = re.findall(r"ends: (.*)", process.output())
     assert ends == ["-9 -9 -9 -9 -9 0"]
@@ -80,7 +80,7 @@ def test_all_killers_of_a_batch_are_dead_at_last(
 ):
     mixed = [data for pair in zip(OTHERS, killers, strict=False) for data in pair]
     queue.insert(*mixed, *OTHERS[len(killers) :], "end")
-    process = spawn(KILLERS, dsn, shape)
+    process = spawn(KILLERS, dsn, shape, "1")
     assert process.wait(120) == 0
     output = process.output()
     (ends,) = (line.split()[1:] for line in output.splitlines() if line.startswith("ends: "))

@@ -58,13 +58,6 @@ def collect(make, dsn):
     return start
 
 
-def test_a_batch_is_iterated_and_finished(queue, collect):
-    running = collect()
-    queue.insert("a", "b")
-    queue.deliver("c")
-    assert [batch for batch in running.consumer.batches if batch] == [["a", "b"], ["c"]]
-
-
 def test_a_batch_tells_its_ticks(queue, client, collect):
     infos = []
     collect(lambda batch, events: infos.append(batch.info))

@@ -19,9 +19,9 @@ from pgqpy.consumers.handler_watch import HandlerWatch
 from pgqpy.consumers.handler_watch import timer
 from tests.support.waiting import eventually
 
-handler_watch.GRACE, handler_watch.POLL_INTERVAL = 1.0, 0.01
+handler_watch.LOG_TIME, handler_watch.WATCH_INTERVAL = 1.0, 0.01
 logging.basicConfig()
-consumer = SimpleNamespace(name="billing", queue="orders")
+consumer = SimpleNamespace(name="billing", queue="orders", is_shared=False)
 """
 HANGS = """
 watch = HandlerWatch(consumer, 0.1)
@@ -59,6 +59,15 @@ def test_process_that_is_ended_shows_where_its_handler_hangs(handler):
     assert done.returncode == 1
     assert b'File "<string>", line' in done.stderr
     assert (b"event 1 has run for" in done.stderr) == (handler == WAITS)
+
+
+@pytest.mark.parametrize(
+    ("shared", "after"), [(False, b"5 crashes."), (True, b"3 crashes with nothing else in hand.")]
+)
+def test_log_says_after_how_many_crashes_the_event_is_dead(shared, after):
+    assert (
+        b"dead after " + after in run(f"consumer.is_shared = {shared}" + HANGS.format(WAITS)).stderr
+    )
 
 
 ARMED = """

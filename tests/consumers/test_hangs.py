@@ -85,3 +85,27 @@ def test_a_commit_that_hangs_ends_the_process_as_a_handler_does(
     gate.open()
     assert again.wait() == 0
     assert effects() == ["hangs"]
+
+
+OF_TWO_QUEUES = f"""
+import sys, threading
+from pgqpy.consumers import Consumer
+
+class Process(Consumer):
+    queues, name, handler_timeout = ("urgent", {QUEUE!r}), "other", 0.5
+
+    def process_event(self, event):
+        threading.Event().wait()
+
+Process(sys.argv[1]).run()
+"""
+
+
+def test_a_handler_that_hangs_is_named_with_the_queue_of_its_event(queue, client, dsn, spawn):
+    client.create_queue("urgent")
+    for each in ("urgent", QUEUE):
+        client.register_consumer(each, "other", shared=True)
+    (event,) = queue.insert("a")
+    process = spawn("-c", OF_TWO_QUEUES, dsn)
+    assert process.wait() == 1
+    assert f"the handler of event {event} of queue {QUEUE} has run for" in process.output()

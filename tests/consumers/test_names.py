@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pgqpy.consumers import Consumer
-from pgqpy.consumers.settings import FIXED
+from pgqpy.consumers.settings import REFUSED_WHILE_RUNNING
 from tests.consumers.harness import CONSUMER, END, QUEUE, STATEMENTS, Queue, private
 from tests.support.waiting import eventually
 
@@ -37,15 +37,15 @@ def test_the_lock_is_that_of_the_name_that_was_set_last(queue, client, make, dsn
 
 def test_settings_that_a_run_depends_on_are_fixed_while_it_lasts(queue, make):
     consumer = make.consumer(lambda event: None)
-    before = {setting: getattr(consumer, setting) for setting in FIXED}
+    before = {setting: getattr(consumer, setting) for setting in REFUSED_WHILE_RUNNING}
     running = make.run(consumer)
     eventually(lambda: private(consumer, "worked"))
-    for setting in FIXED:
+    for setting in REFUSED_WHILE_RUNNING:
         with pytest.raises(AttributeError, match=f"{setting} cannot be set while the consumer"):
             setattr(consumer, setting, "another")
     consumer.part_size = 7
     running.stop()
-    assert {setting: getattr(consumer, setting) for setting in FIXED} == before
+    assert {setting: getattr(consumer, setting) for setting in REFUSED_WHILE_RUNNING} == before
     assert consumer.part_size == 7
     consumer.name = "another"
 

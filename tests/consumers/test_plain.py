@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from pgqpy import calls
 from pgqpy.consumers import Retry
 from pgqpy.errors import QueueNotFound
 from tests.consumers.harness import CONSUMER, QUEUE, Name
@@ -26,6 +27,20 @@ def test_run_registers_the_consumer_but_creates_no_queue(client, make):
     client.create_queue(QUEUE)
     make.start(lambda event: None)
     eventually(lambda: client.get_consumer_info(QUEUE, CONSUMER))
+
+
+def test_a_consumer_by_the_former_name_of_its_queue_is_told_the_new_one(queue, make):
+    running = make.start(lambda event: None)
+    queue.deliver("a")
+    queue.client.call(calls.admin.rename_queue(QUEUE, "purchases"))
+    for ends in (running, make.start(lambda event: None)):
+        with pytest.raises(QueueNotFound, match="queue orders was renamed to purchases"):
+            ends.join()
+    queue.name = "purchases"
+    seen = []
+    make.start(lambda event: seen.append(event.data), queue="purchases")
+    queue.deliver("b")
+    assert seen == ["b"]
 
 
 @pytest.mark.parametrize("name", [QUEUE, Name.ORDERS])

@@ -33,6 +33,7 @@ def test_the_settings_are_the_public_attributes():
         "queue", "name", "filter", "shared", "concurrency", "key", "per_key", "limit_in_flight",
         "rate", "limit", "lease", "queues", "stop_timeout", "part_size", "min_count",
         "min_interval", "on_error", "max_retries", "give_up", "handler_timeout", "backoff",
+        "signals",
     }  # fmt: skip
 
 
@@ -129,6 +130,7 @@ def test_attributes_of_its_own_are_fine():
         ("key", "extra5"),
         ("key", lambda event: event.id),
         ("per_key", 0),
+        ("per_key", 10_001),
         ("limit_in_flight", 0),
         ("rate", "100"),
         ("rate", "0/s"),
@@ -140,6 +142,7 @@ def test_attributes_of_its_own_are_fine():
         ("queues", "orders"),
         ("queues", ["orders", "orders"]),
         ("stop_timeout", -1),
+        ("signals", None),
         ("lease", 0.5),
         ("lease", -1),
         ("lease", "30"),
@@ -181,7 +184,6 @@ def test_a_value_that_makes_no_sense_is_refused_by_name(setting, value):
     [
         ({"lease": 20}, "lease is for shared consumers: set shared = True"),
         ({"limit": 7}, "limit is for shared consumers"),
-        ({"stop_timeout": 1}, "stop_timeout is for shared consumers"),
         ({"on_error": "park"}, 'on_error = "park" is for shared consumers'),
         ({"on_error": "dead"}, 'on_error = "dead" is for shared consumers'),
         ({"shared": False, "concurrency": 2}, "shared is False, and concurrency makes it"),

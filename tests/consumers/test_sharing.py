@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from pgqpy import calls
 from pgqpy.consumers import Retry
 from pgqpy.errors import (
     ConsumerNotFound,
@@ -74,8 +75,9 @@ def test_failed_event_lets_its_key_go_on_or_keeps_it(queue, make, connection, on
         done.append((event.data, event.retry))
 
     settings = {"key": "extra1", "on_error": on_error, "backoff": (0.01, 0.01)}
-    start(make, handle, **settings)
+    start(make, print, concurrency=3, **settings).stop()
     insert(queue, "a-1", "a-2", "b-1")
+    start(make, handle, concurrency=3, **settings)
     is_done(connection)
     assert failed == ["a-1"]
     assert [data for data, _ in done if data[0] == "a"] == then
@@ -119,8 +121,9 @@ def test_error_ends_the_run_with_on_error_stop(queue, make, connection):
         if event.data == "b-1":
             raise ValueError("no")
 
-    running = start(make, handle, on_error="stop", key="extra1")
+    start(make, handle, key="extra1").stop()
     insert(queue, "a-1", "b-1", "b-2")
+    running = start(make, handle, on_error="stop", key="extra1", concurrency=3)
     with pytest.raises(ValueError, match="no"):
         running.join()
     assert "b-2" not in seen
@@ -130,42 +133,50 @@ def test_error_ends_the_run_with_on_error_stop(queue, make, connection):
     assert [each for each in again if each[0][0] == "b"] == [("b-1", None), ("b-2", None)]
 
 
+def test_list_has_at_most_limit_events(queue, make_sync, connection):
+    lists = []
+    start(make_sync, print, lists=True).stop()
+    insert(queue, *"abcdef")
+    start(
+        make_sync, lambda batch: lists.append([event.data for event in batch]), lists=True, limit=4
+    )
+    is_done(connection)
+    assert max(map(len, lists)) == 4
+    assert sorted(data for each in lists for data in each) == [*"abcdef"]
+
+
 def test_list_ends_its_events_but_those_that_are_retried_or_given_up(queue, make_sync, connection):
-    lists, failed = [], []
+    seen = []
 
     def handle(batch):
-        events = list(batch)
-        lists.append([event.data for event in events])
-        assert batch.info.tick_id is None
-        for event in events:
+        for event in batch:
+            seen.append((event.data, event.retry))
             if event.data == "again" and not event.retry:
                 batch.retry(event, 0)
             elif event.data == "dead":
                 batch.dead(event, "why")
-            elif event.data == "bad" and not event.retry:
-                failed.append(lists[-1])
-                raise ValueError
 
-    start(make_sync, handle, lists=True).stop()
-    insert(queue, *"abc", "again", "dead", "e")
-    running = start(make_sync, handle, lists=True, limit=4, backoff=(0, 0))
+    running = start(make_sync, handle, lists=True)
+    insert(queue, "a", "again", "dead", "z")
     is_done(connection)
-    assert max(map(len, lists)) == 4
-    assert sorted(data for each in lists for data in each) == [
-        "a",
-        "again",
-        "again",
-        "b",
-        "c",
-        "dead",
-        "e",
-    ]
+    first = [("a", None), ("again", None), ("dead", None), ("z", None)]
+    assert sorted(seen, key=str) == sorted([*first, ("again", 1)], key=str)
     assert connection.execute(DEAD).fetchall() == [("dead", "why")]
-    assert running.consumer.counts().dead == 1
+    eventually(lambda: running.consumer.counts().dead == 1)
+
+
+def test_failed_list_comes_again_whole(queue, make_sync, connection):
+    lists = []
+
+    def handle(batch):
+        lists.append([(event.data, event.retry) for event in batch])
+        if len(lists) == 1:
+            raise ValueError
+
+    start(make_sync, handle, lists=True, backoff=(0, 0))
     insert(queue, "bad", "f")
     is_done(connection)
-    assert failed == [["bad", "f"]]
-    assert lists[-1] == ["bad", "f"]
+    assert lists == [[("bad", None), ("f", None)], [("bad", 1), ("f", 1)]]
 
 
 def test_list_that_was_not_read_comes_again(queue, make_sync, connection, log):
@@ -231,13 +242,11 @@ def test_process_with_another_key_or_mode_is_refused(queue, make, connection):
     start(make, print, key="extra1").stop()
     with pytest.raises(WrongMode, match=r"extra1.*extra2|extra2.*extra1"):
         start(make, print, key="extra2").join()
-    with pytest.raises((WrongMode, ConsumerRunning)):
+    with pytest.raises(WrongMode):
         make.start(print, name=NAME).join()
 
 
-@pytest.mark.parametrize(
-    "settings", [{"key": "extra1", "per_key": 2}, {"limit_in_flight": 2}, {"rate": 2}]
-)
+@pytest.mark.parametrize("settings", [{"key": "extra1", "per_key": 2}, {"limit_in_flight": 2}])
 def test_limits_hold_over_all_processes(queue, make, connection, settings):
     play = Play()
     datas = [f"a-{number}" for number in range(6)]
@@ -246,16 +255,28 @@ def test_limits_hold_over_all_processes(queue, make, connection, settings):
         start(make, play.handle, concurrency=4, **settings)
     insert(queue, *datas)
     eventually(lambda: len(play.running) == 2)
-    if "rate" in settings:
-        eventually(lambda: len(play.running) == 6)
-        left = one(connection, "select min(rate_left) from pgq.claim_rate")
-        assert left < 1
-    else:
-        assert one(connection, CLAIMED) == 2
+    assert one(connection, CLAIMED) == 2
     play.release(*datas)
     is_done(connection)
     assert sorted(play.ended) == datas
-    assert "rate" in settings or play.most == 2
+    assert play.most == 2
+
+
+def test_rate_holds_over_all_processes(queue, make, connection):
+    play = Play()
+
+    def wait_for(number):
+        eventually(lambda: len(play.ended) == number)
+
+    for _ in range(2):
+        start(make, play.handle, concurrency=4, rate="1/h")
+    insert(queue, *"abc")
+    for number in (1, 2, 3):
+        wait_for(number)
+        assert queue.client.receive(queue.name, NAME, wait=0) == []
+        connection.execute("update pgq.claim_rate set rate_time = rate_time - interval '1 hour'")
+    is_done(connection)
+    assert sorted(play.ended) == [*"abc"]
 
 
 def test_dead_event_lets_its_key_go_on(queue, make, connection):
@@ -293,10 +314,11 @@ def test_events_of_a_list_are_retried_with_their_key(queue, make_sync, connectio
     assert sorted(seen) == sorted([f"a-{number}" for number in range(40)] * 2)
 
 
-def test_handler_that_commits_ends_the_run(queue, make_sync, effects):
+@pytest.mark.parametrize("statement", ["commit", "commit; begin"])
+def test_handler_that_commits_ends_the_run(queue, make_sync, effects, statement):
     def handle(event, connection):
         connection.execute(NOTE, [event.data])
-        connection.execute("commit")
+        connection.execute(statement)
 
     running = start(make_sync, handle, transactional=True)
     insert(queue, "a")
@@ -305,11 +327,28 @@ def test_handler_that_commits_ends_the_run(queue, make_sync, effects):
     assert effects() == ["a"]
 
 
+def test_what_a_handler_leaves_open_is_its_failure(queue, make_sync, connection):
+    def handle(_event, connection):
+        connection.pgconn.enter_pipeline_mode()
+
+    start(make_sync, handle, transactional=True, max_retries=0)
+    insert(queue, "a")
+    is_done(connection)
+    assert "left a statement" in one(connection, "select dead_reason from pgq.dead_event")
+
+
 def test_queue_that_is_dropped_ends_the_run(queue, make, connection):
     queue.client.create_queue("urgent")
     running = start(make, print, queues=["orders", "urgent"], lease=1)
     queue.client.drop_queue("urgent", force=True)
     with pytest.raises((ConsumerNotFound, QueueNotFound)):
+        running.join()
+
+
+def test_a_receiver_by_the_former_name_of_its_queue_is_told_the_new_one(queue, make):
+    running = start(make, print)
+    queue.client.call(calls.admin.rename_queue("orders", "purchases"))
+    with pytest.raises(QueueNotFound, match="queue orders was renamed to purchases"):
         running.join()
 
 

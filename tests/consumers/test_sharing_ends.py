@@ -8,10 +8,11 @@ import threading
 
 import pytest
 
-from tests.consumers.harness import NOTE, QUEUE, Maker, private
+from tests.consumers.harness import END, NOTE, QUEUE, Maker, private
 from tests.consumers.play import Play
 from tests.consumers.sharing import (
     CLAIMED,
+    END_LEASES,
     LEASE_ENDS,
     NAME,
     insert,
@@ -24,12 +25,7 @@ from tests.support.waiting import eventually
 
 CRASHES = "select coalesce(max(run_crashes), 0) from pgq.inflight"
 ATTEMPTS = "select array_agg(run_attempts order by run_ids) from pgq.inflight"
-END_ALL = (
-    "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'pgqpy%'"
-)
-END_LEASES = END_ALL.replace("pgqpy%", "pgqpy leases%")
-END_HANDLERS = END_ALL.replace("pgqpy%", "pgqpy handler%")
-END_OWN = END_ALL.replace("pgqpy%", "pgqpy consumer%")
+END_HANDLERS = END_LEASES.replace("leases", "handler")
 
 WORKER = """
 import sys
@@ -114,6 +110,16 @@ def test_stop_returns_what_no_handler_has_begun(queue, make, connection):
     assert one(connection, CLAIMED) == 0
 
 
+def test_run_ends_if_the_thread_of_its_leases_ends(queue, make, connection, monkeypatch):
+    running = start(make, print)
+    monkeypatch.setattr("pgqpy.consumers.holders._name", None)  # it fails at the next hold
+    connection.execute("delete from pgq.holder")
+    holders = private(running.consumer, "shared")._holders
+    holders.lost(holders.number(QUEUE))
+    with pytest.raises(RuntimeError, match="no thread renews the leases"):
+        running.join()
+
+
 def test_process_that_stops_is_no_holder_any_more(queue, make, connection):
     start(make, print).stop()
     assert one(connection, "select count(*) from pgq.holder") == 0
@@ -175,7 +181,7 @@ def test_cancelled_task_returns_its_events_at_once(queue, dsn, connection):
     assert one(connection, ATTEMPTS) == [0]
 
 
-@pytest.mark.parametrize("ended", [END_OWN, END_LEASES])
+@pytest.mark.parametrize("ended", [END, END_LEASES])
 def test_lost_session_does_not_interrupt_handlers(queue, make, connection, ended):
     play = Play()
     play.hold("a")
@@ -189,25 +195,6 @@ def test_lost_session_does_not_interrupt_handlers(queue, make, connection, ended
     is_done(connection)
     assert set(play.ended) == {"a", "b"}
     running.stop()
-
-
-def test_claim_whose_answer_was_lost_is_returned(queue, make, connection):
-    seen = []
-    running = start(make, lambda event: seen.append(event.data))
-    run = private(running.consumer, "shared")
-    number = run._holders.number(QUEUE)
-    with queue.client.transaction():
-        queue.client.insert_event(QUEUE, "test", "a")
-    claim = "select ev_data from pgq.receive(%s, %s, 1, '1 minute', %s)"
-    eventually(lambda: "a" in seen or one_or_none(connection, claim, QUEUE, NAME, number))
-    connection.execute(END_OWN)
-    eventually(lambda: seen == ["a"])
-
-
-def one_or_none(connection, query, *params):
-    """Return the one value of a query; None: no row."""
-    row = connection.execute(query, params).fetchone()
-    return row and row[0]
 
 
 def test_handler_that_blocks_its_loop_keeps_its_lease(queue, make, connection):
@@ -233,20 +220,6 @@ def test_handler_that_blocks_its_loop_keeps_its_lease(queue, make, connection):
     insert(queue, "a")
     is_done(connection)
     assert seen == ["a"]
-
-
-def test_lease_that_ended_is_logged(queue, make, connection, log):
-    play = Play()
-    play.hold("a")
-    start(make, play.handle)
-    insert(queue, "a")
-    play.wait_for("a")
-    connection.execute(LEASE_ENDS)
-    seen = []
-    start(make, lambda event: seen.append(event.data))
-    eventually(lambda: seen == ["a"])
-    play.release("a")
-    eventually(lambda: "the lease of 1 event(s) had ended" in log.text)
 
 
 @pytest.mark.parametrize("ended", [END_HANDLERS, END_LEASES])

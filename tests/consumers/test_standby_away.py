@@ -54,7 +54,7 @@ def test_consumers_and_doctor_tell_that_a_synchronous_standby_is_away(
 ) -> None:
     caplog.set_level(logging.INFO, "pgqpy.consumers")
     monkeypatch.setattr(session_watch, "SLOW", 0.3)
-    monkeypatch.setattr(session_watch, "POLL_INTERVAL", 0.1)
+    monkeypatch.setattr(session_watch, "WATCH_INTERVAL", 0.1)
     queue = Queue(pgqpy.Client(admin))
     maker = Maker(own_server.dsn(), asynchronous=asynchronous)
     seen: list[str] = []

@@ -124,8 +124,8 @@ def test_a_handler_that_moves_its_own_consumer_is_not_repeated_without_a_pause(
     queue, make, effects, log, monkeypatch
 ):
     for module in (async_loop, sync_loop):
-        monkeypatch.setattr(module, "COLLISION_BASE", 1000.0)
-        monkeypatch.setattr(module, "COLLISION_MAX", 1000.0)
+        monkeypatch.setattr(module, "REPEAT_BASE", 1000.0)
+        monkeypatch.setattr(module, "REPEAT_MAX", 1000.0)
 
     def handler(event):
         yield "select pgq.unregister_consumer(%s, %s)", [QUEUE, CONSUMER]

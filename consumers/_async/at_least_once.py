@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 OPEN_SETTINGS = (NO_DISK_WAIT,)
 
 
-class AsyncPlainLoop(AsyncLoop):
+class AsyncAtLeastOnceLoop(AsyncLoop):
     """Opens a batch, calls the handler for its events, finishes it, opens the next."""
 
     async def run(self) -> None:
@@ -67,9 +67,9 @@ class AsyncPlainLoop(AsyncLoop):
 
     async def _process_parts(self, info: Batch) -> bool:
         """Handle one part after the other, and finish all but the last; False at `stop`."""
-        if self.session.extension and not self.by_event:
+        if self.attempts.size == math.inf and not self.by_event:
             return await self.handle_batch(self.make_batch(info))
-        handle = self._handle_events if self.by_event else self._handle_batch
+        handle = self._handle_by_event if self.by_event else self._handle_as_list
         while not self.stop.is_set:
             size = self.attempts.size
             at_once = list_size(size) if self.by_event else int(size)
@@ -81,17 +81,17 @@ class AsyncPlainLoop(AsyncLoop):
                     await self._finish_part(last_id)
         return False
 
-    async def _handle_batch(self, info: Batch, reader: AsyncPartReader) -> int | None:
+    async def _handle_as_list(self, info: Batch, reader: AsyncPartReader) -> int | None:
         """Call process_batch for the next part; return its last id, None at `stop`."""
         if self.stop.is_set:
             return None
         events = await reader.next()
         part = self.make_batch(info, events)
-        if self.give_up(part, events) or await self.handle_batch(part):
+        if self.bury_killer(part, events) or await self.handle_batch(part):
             return events[-1].id if events else 0
         return None
 
-    async def _handle_events(self, info: Batch, reader: AsyncPartReader) -> int | None:
+    async def _handle_by_event(self, info: Batch, reader: AsyncPartReader) -> int | None:
         """Call process_event for the next part; return its last id, None at `stop`.
 
         At `stop` the events handled by then are finished.
@@ -101,7 +101,7 @@ class AsyncPlainLoop(AsyncLoop):
             events = await reader.next()
             part.note(events)
             handled = len(events)
-            if not self.give_up(part, events):
+            if not self.bury_killer(part, events):
                 handled = await self._call_handlers(part, events)
             if handled < len(events):
                 part.size -= len(events) - handled
@@ -123,7 +123,7 @@ class AsyncPlainLoop(AsyncLoop):
         # The path of every event: local names, no call but the handler's.
         handle, stop, calls = self.process_event, self.stop, self.session.calls
         for event in events:
-            if calls.must_check:
+            if calls.may_have_ended:
                 await self.session.check_session()
             if stop.is_set:
                 return events.index(event)
