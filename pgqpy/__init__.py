@@ -35,9 +35,11 @@ from pgqpy.errors import (
     WrongMode,
     WrongTransaction,
 )
-from pgqpy.records import Batch, Event
+from pgqpy.records import Batch, Change, Event
 
 if TYPE_CHECKING:
+    from pgqpy.mirror import Mirror
+
     __version__: str
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "AsyncReceiver",
     "Batch",
     "BatchLost",
+    "Change",
     "Client",
     "ConnectionFailed",
     "ConsumerDetached",
@@ -57,6 +60,7 @@ __all__ = [
     "InvalidEvent",
     "LeaseLost",
     "Message",
+    "Mirror",
     "MissingExtra",
     "NotFound",
     "PgqError",
@@ -78,7 +82,11 @@ __all__ = [
 
 if not TYPE_CHECKING:  # type checkers would take every name as defined
 
-    def __getattr__(name: str) -> str:
+    def __getattr__(name: str) -> object:
+        if name == "Mirror":
+            from pgqpy.mirror import Mirror  # noqa: PLC0415  # the consumers are seldom needed
+
+            return Mirror
         # Read on demand: on Spark's workers the package may be a copy without metadata.
         if name == "__version__":
             from importlib.metadata import version  # noqa: PLC0415  # see above

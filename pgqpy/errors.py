@@ -58,7 +58,10 @@ class NotFound(PgqError):
 
 
 class QueueNotFound(NotFound):
-    """No queue has this name. Data: `.queue`."""
+    """No queue has this name. Data: `.queue`.
+
+    `.sqlstate` is PQ026 if the queue was renamed; the message has the new name.
+    """
 
     what_to_do = "create it with create_queue"
     words: ClassVar[str] = "no queue {queue!r} in this database"

@@ -15,10 +15,8 @@ from pgqpy.client.opening import UNTRUSTED_OWNER, not_trusted
 from pgqpy.errors import PgqError, SchemaMissing, SchemaRefused
 from pgqpy.manifest import (
     execute_sql,
-    names_in,
     place,
     preflight_sql,
-    relations,
     shipped_version,
 )
 
@@ -26,7 +24,10 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from typing_extensions import LiteralString
 
-ROLES = ("pgq_reader", "pgq_writer", "pgq_admin", "pgq_ticker", "pgq_dashboard")
+ROLES = (
+    *("pgq_reader", "pgq_writer", "pgq_admin"),
+    *("pgq_ticker", "pgq_dashboard", "pgq_capture"),
+)
 LOCK = (locks.ENGINE, locks.INSTALLING)  # the advisory lock that schema/install.sql takes too
 INSTALL_REFUSED = "PQ014"
 
@@ -159,10 +160,10 @@ def uninstall(
 ) -> Uninstalled:
     """Drop the schema pgq with all queues, in one transaction.
 
-    Without `force` it refuses if there are queues. The five roles belong to the cluster and stay;
+    Without `force` it refuses if there are queues. The six roles belong to the cluster and stay;
     with `roles`, those are dropped that no database uses and that have no other members. It refuses
-    if an object that is not pgqpy's is in the schema, or depends on it, such as a view on an event
-    table. Stop tickers and consumers first.
+    if an object of another schema depends on it, such as a view on an event table. Stop tickers and
+    consumers first.
 
     Raises SchemaMissing, SchemaRefused.
     """
@@ -177,11 +178,8 @@ def uninstall(
                 raise SchemaRefused(str(found.untrusted))
             queues = _check_removable(found, force=force)
             connection.execute(preflight_sql().encode())
-            if others := _foreign_objects(connection):
-                msg = (
-                    "other objects are in the schemas pgq and pgq_coop, or depend on them: "
-                    f"{others}; drop them, or move them to another schema"
-                )
+            if others := _dependents(connection):
+                msg = f"other objects depend on the schemas pgq and pgq_coop: {others}; drop them"
                 raise SchemaRefused(msg)
             connection.execute("drop schema pgq, pgq_coop cascade")
     except psycopg.errors.OutOfMemory as exc:  # no room for locks: 50 a queue
@@ -198,19 +196,14 @@ def uninstall(
     return Uninstalled(queues, dropped, kept)
 
 
-def _foreign_objects(connection: Connection[Any]) -> str | None:
+def _dependents(connection: Connection[Any]) -> str | None:
     """Return their descriptions, separated by commas; None if there is none.
 
     Call it in a transaction: it sets a setting for the rest of that.
     """
     connection.execute("set local quote_all_identifiers = off")  # for the names of the schemas
-    ours = {
-        "functions": names_in("functions"),
-        "coop": names_in("functions/coop"),
-        "relations": relations(),
-    }
-    row = connection.cursor(row_factory=tuple_row).execute(_FOREIGN, ours).fetchone()
-    return row[0] if row else None
+    found: str | None = _scalar(connection, _DEPENDENTS)
+    return found
 
 
 def _check_removable(found: Status, *, force: bool) -> int:
@@ -291,38 +284,21 @@ _FOREIGN_MEMBERS = """
         and pg_get_userbyid(m.member) <> all(%s))
 """
 
-# Outside of the schemas, what depends on their tables, types or functions. A rule, a default, a
-# constraint or a trigger has no schema of its own: the first part of its address is its table's.
-# Inside, what the owner has put there. A sequence of a serial column belongs to its table.
-_FOREIGN: LiteralString = """
-    with space as (select oid, nspname from pg_namespace where nspname in ('pgq', 'pgq_coop')),
-    outside as (
-        select d.classid, d.objid, d.objsubid from pg_depend d
-        where d.deptype = 'n'
-            and (d.refclassid, d.refobjid) in (
-                select tableoid, oid from pg_class where relnamespace in (select oid from space)
-                union all
-                select tableoid, oid from pg_type where typnamespace in (select oid from space)
-                union all
-                select tableoid, oid from pg_proc where pronamespace in (select oid from space))
-            and coalesce(
-                (pg_identify_object(d.classid, d.objid, 0)).schema,
-                (pg_identify_object_as_address(d.classid, d.objid, 0)).object_names[1])
-                not in ('pgq', 'pgq_coop')),
-    inside as (
-        select d.classid, d.objid, 0 from pg_depend d
-        join space on d.refclassid = 'pg_namespace'::regclass and d.refobjid = space.oid
-        left join pg_proc p on d.classid = 'pg_proc'::regclass and p.oid = d.objid
-        left join pg_class c on d.classid = 'pg_class'::regclass and c.oid = d.objid
-        where d.deptype = 'n'
-            and case nspname when 'pgq' then
-                coalesce(p.proname <> all (%(functions)s) and p.proname !~ '^insert_group_[0-9]+$',
-                    c.relname <> all (%(relations)s || '{batch_id_seq,run_no_seq}'::text[])
-                    and c.relname !~ '^event_[0-9]+(_[0-9]+|_id_seq|_tick_seq)?$'
-                    and c.relname !~ '^(truncation|history)_[0-9]+$'
-                    and not exists (select from pg_depend o where o.classid = d.classid
-                        and o.objid = d.objid and o.deptype in ('a', 'i')), true)
-                else coalesce(p.proname <> all (%(coop)s), true) end)
-    select string_agg(distinct pg_describe_object(classid, objid, objsubid), ', ')
-    from (table outside union all table inside) found (classid, objid, objsubid)
+# What depends on tables, types or functions of the schemas. A rule, a default, a constraint or a
+# trigger has no schema of its own: the first part of its address is its table's.
+_DEPENDENTS: LiteralString = """
+    with space as (select oid from pg_namespace where nspname in ('pgq', 'pgq_coop'))
+    select string_agg(distinct pg_describe_object(d.classid, d.objid, d.objsubid), ', ')
+    from pg_depend d
+    where d.deptype = 'n'
+        and (d.refclassid, d.refobjid) in (
+            select tableoid, oid from pg_class where relnamespace in (select oid from space)
+            union all
+            select tableoid, oid from pg_type where typnamespace in (select oid from space)
+            union all
+            select tableoid, oid from pg_proc where pronamespace in (select oid from space))
+        and coalesce(
+            (pg_identify_object(d.classid, d.objid, 0)).schema,
+            (pg_identify_object_as_address(d.classid, d.objid, 0)).object_names[1])
+            not in ('pgq', 'pgq_coop')
 """

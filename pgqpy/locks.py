@@ -1,4 +1,4 @@
-"""The numbers of pgqpy's advisory locks, and queries for the sessions that hold or block them."""
+"""The numbers of pgqpy's advisory locks, and queries for the sessions that own or block them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ ENGINE = 7366513  # one of the next six
 TICKING, INSTALLING, CHANGING, WATCHING, MOVING = 0, 1, 2, 3, 4
 SANDBOX = 7  # one demo or simulation in a database at a time
 CONSUMER = 7366514  # a subscription's id
+QUEUE = 7366515  # a queue's id; tickers hold it shared; drop, repair and rename exclusively
 SEQUENCE = 7366517  # the hash of a sequence's name: see seq_setval
 SKIPS = 7366518  # a queue's id: cancelling events and registering consumers take turns
 REFILL = 7366519  # a subscription's id: one session at a time looks for its new events
-CLAIM = 7366521  # sub_id: who claims events of a shared consumer with limits
-CLAIMING = 7366520  # a holder's id: the session of a process that claims events
-QUEUE = 7366515  # a queue's id; tickers hold it shared, drop_queue and repair_queue exclusively
+HOLDER = 7366520  # a holder's id: the session of a process that claims events
+CLAIM = 7366521  # a subscription's id: one session at a time claims, where limits are to be kept
+COPYING = 7366522  # a queue's id: rows of a table are copied; refills hold it shared
 
 # Any session may take any lock, and invent its application name. may_tick and may_consume tell
-# whether the holder has the rights of a ticker or consumer. A prepared transaction has no session.
+# whether the owner has the rights of a ticker or consumer. A prepared transaction has no session.
 _SESSIONS: LiteralString = """
         left join pg_stat_activity a on a.pid = l.pid
         left join (
@@ -45,17 +46,17 @@ _LOCKS: LiteralString = f"""
         and l.database = (select oid from pg_database where datname = current_database())
         and l.classid in ({ENGINE}, {CONSUMER}, {QUEUE}, {SEQUENCE}, {SKIPS})
 """  # noqa: S608  # our own query within our own
-HOLDERS: LiteralString = f"""
+OWNERS: LiteralString = f"""
     select l.* from ({_LOCKS}) l where l.granted
 """  # noqa: S608  # our own query within our own
-# Holders, and sessions that wait for the exclusive lock of a consumer or queue. Workers and tickers
+# Owners, and sessions that wait for the exclusive lock of a consumer or queue. Workers and tickers
 # take these locks shared; behind a request for the exclusive one PostgreSQL refuses that.
 BLOCKERS: LiteralString = f"""
     select l.* from ({_LOCKS}) l
     where l.granted or l.exclusive and l.class in ({CONSUMER}, {QUEUE})
 """  # noqa: S608  # our own query within our own
 # Open and prepared transactions that have locked rows of pgq.registration, but those of consumers
-# that run, the oldest first. Nothing shows which rows, and how. locker: Holder's first fields.
+# that run, the oldest first. Nothing shows which rows, and how. locker: LockOwner's first fields.
 LOCKERS: LiteralString = f"""
     select array[a.pid::text, coalesce(a.usename, p.owner)::text, a.application_name,
         host(a.client_addr), null, p.gid::text] as locker
@@ -72,18 +73,18 @@ LOCKERS: LiteralString = f"""
 RUNNING: LiteralString = f"""
     select q.queue_name, c.co_name as consumer_name, h.pid, h.application,
         coalesce(h.hostname, h.address) as host
-    from ({HOLDERS}) h
+    from ({OWNERS}) h
         join pgq.subscription s on h.class = {CONSUMER} and h.object = s.sub_id
         join pgq.queue q on q.queue_id = s.sub_queue
         join pgq.consumer c on c.co_id = s.sub_consumer
     where h.pid is not null and h.may_consume is not false
 """  # noqa: S608  # our own query within our own
-# One holder of a lock. Parameters: class, object.
-HOLDER: LiteralString = f"""
+# One owner of a lock. Parameters: class, object.
+OWNER: LiteralString = f"""
     select pid, role, application, address, start, prepared, may_tick, may_consume
-    from ({HOLDERS}) h where class = %s and object = %s order by pid limit 1
+    from ({OWNERS}) h where class = %s and object = %s order by pid limit 1
 """  # noqa: S608  # our own query within our own
-# The session because of which a lock is refused. A shared holder keeps out exclusive requests only.
+# The session because of which a lock is refused. A shared owner keeps out exclusive requests only.
 # Parameters: class, object, whether the lock is wanted shared.
 BLOCKER: LiteralString = f"""
     select pid, role, application, address, start, prepared, may_tick, may_consume, granted
@@ -92,8 +93,8 @@ BLOCKER: LiteralString = f"""
 """  # noqa: S608  # our own query within our own
 
 
-class Holder(NamedTuple):
-    """The holder of a lock, or a session that waits for it; hidden fields are None."""
+class LockOwner(NamedTuple):
+    """The owner of an advisory lock, or a session that waits for it; hidden fields are None."""
 
     pid: int | None
     role: str | None
@@ -106,7 +107,7 @@ class Holder(NamedTuple):
     granted: bool = True  # False: it waits for the lock
 
     def __str__(self) -> str:
-        """Describe the holder, for use in a sentence."""
+        """Describe the owner, for use in a sentence."""
         if self.pid is None:
             return f"prepared transaction {self.prepared!r} of role {self.role}"
         application = self.application or "unknown application"
@@ -123,12 +124,12 @@ class Holder(NamedTuple):
 
     @property
     def may_be_ticker(self) -> bool:
-        """Whether the holder is a session whose role may tick."""
+        """Whether the owner is a session whose role may tick."""
         return self.pid is not None and self.may_tick is not False
 
     @property
     def may_be_consumer(self) -> bool:
-        """Whether the holder is a session whose role may read batches."""
+        """Whether the owner is a session whose role may read batches."""
         return self.pid is not None and self.may_consume is not False
 
     @property

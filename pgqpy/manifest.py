@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
-from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ MANIFEST = "install.sql"
 PREFLIGHT = "setup/preflight.sql"
 
 _INCLUDE = re.compile(r"\\ir\s+(\S+)\s*")
-_RELATION = re.compile(r"^create (?:unlogged )?(?:table|view) pgq\.(\w+)", re.MULTILINE)
 _STEP = re.compile(r"steps/(\d+)[^/]*\.sql")
 INITIAL = 1  # the version that the files in tables/ make
 
@@ -53,16 +51,6 @@ def pieces() -> Iterator[Piece]:
 def server_pieces() -> Iterator[Piece]:
     """Yield the pieces for the server, without psql's own commands."""
     return (piece for piece in pieces() if not piece.text.startswith("\\"))
-
-
-def names_in(folder: str) -> list[str]:
-    """Return the names of the objects whose files are below a folder of ``schema/``."""
-    return [PurePath(each.file).stem for each in pieces() if each.file.startswith(f"{folder}/")]
-
-
-def relations() -> list[str]:
-    """Return the names of the tables and views."""
-    return [name for piece in pieces() for name in _RELATION.findall(piece.text)]
 
 
 def preflight_sql() -> str:

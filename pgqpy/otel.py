@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from importlib.metadata import version
 from inspect import iscoroutinefunction
 from operator import attrgetter
@@ -17,12 +17,16 @@ from pgqpy.consumers import BaseConsumer
 from pgqpy.consumers.retry import wanted_delay
 from pgqpy.errors import InvalidArgument, InvalidEvent, MissingExtra
 from pgqpy.records import InsertedOnce
+from pgqpy.texts import class_name
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 
     from pgqpy.consumers.measures import TracedBatch
     from pgqpy.records import Batch, Event, ListInfo
+
+    # The arguments of an inserting method, and what notes its result.
+    Traced = tuple[tuple[Any, ...], dict[str, Any], Callable[[Any], None]]
 
 
 try:
@@ -112,17 +116,12 @@ def running(span: Span) -> Iterator[None]:
         delay = wanted_delay(error)
         if delay is None:
             span.set_status(StatusCode.ERROR)
-            span.set_attribute("error.type", _name_of(type(error)))
+            span.set_attribute("error.type", class_name(error))
         else:
             span.set_attribute("messaging.pgq.retry_after_seconds", delay)
         raise
     finally:
         span.end()
-
-
-def _name_of(kind: type[BaseException]) -> str:
-    place = kind.__module__
-    return kind.__qualname__ if place == "builtins" else f"{place}.{kind.__qualname__}"
 
 
 C = TypeVar("C", Client, AsyncClient)
@@ -172,23 +171,6 @@ def trace_client(
     return client
 
 
-class Insert:
-    """One call of an inserting method: its span and arguments, and what notes its result."""
-
-    def __init__(
-        self, span: Span, args: tuple[Any, ...], named: dict[str, Any], note: Callable[..., None]
-    ) -> None:
-        """Take them."""
-        self._span = span
-        self._note = note
-        self.args = args
-        self.named = named
-
-    def done(self, result: Any) -> None:
-        """Note what the method returned."""
-        self._note(self._span, result)
-
-
 def _note_id(span: Span, result: int | InsertedOnce) -> None:
     if isinstance(result, InsertedOnce):
         span.set_attribute("messaging.pgq.is_new", result.is_new)
@@ -211,40 +193,33 @@ class Inserting:
         self._asynchronous = asynchronous
 
     @contextmanager
-    def one(self, args: tuple[Any, ...], named: dict[str, Any]) -> Iterator[Insert]:
+    def one(self, args: tuple[Any, ...], named: dict[str, Any]) -> Iterator[Traced]:
         """Trace a call for one event. A context that the application has stored is linked."""
         name, place = payload.FIELDS[self._place], self._place + 1  # the queue comes first
         given = args[place] if len(args) > place else named.get(name)
         context = context_of(given)
-        links = [] if context is None else [Link(context)]
-        with self._insert(args, named, links, _note_id) as (insert, text):
-            if given is None and len(args) > place:
-                insert.args = (*args[:place], text, *args[place + 1 :])
-            elif given is None:
-                insert.named = {**named, name: text}
-            yield insert
-
-    @contextmanager
-    def many(self, args: tuple[Any, ...], named: dict[str, Any]) -> Iterator[Insert]:
-        """Trace a call for many events, which all get the same context."""
-        with self._insert(args, named, [], _note_count) as (insert, text):
-            if text is not None and len(args) > 1:
-                insert.args = (args[0], self._filled(args[1], text), *args[2:])
-            elif text is not None and "events" in named:
-                insert.named = {**named, "events": self._filled(named["events"], text)}
-            yield insert
-
-    @contextmanager
-    def _insert(
-        self,
-        args: tuple[Any, ...],
-        named: dict[str, Any],
-        links: list[Link],
-        note: Callable[..., None],
-    ) -> Iterator[tuple[Insert, str | None]]:
-        span = _start(self._tracer, args[0] if args else named.get("queue"), links)
+        span = self._start(args, named, [] if context is None else [Link(context)])
         with running(span):
-            yield Insert(span, args, named, note), context_text(span)
+            if given is None and len(args) > place:
+                args = (*args[:place], context_text(span), *args[place + 1 :])
+            elif given is None:
+                named = {**named, name: context_text(span)}
+            yield args, named, partial(_note_id, span)
+
+    @contextmanager
+    def many(self, args: tuple[Any, ...], named: dict[str, Any]) -> Iterator[Traced]:
+        """Trace a call for many events, which all get the same context."""
+        span = self._start(args, named, [])
+        with running(span):
+            text = context_text(span)
+            if text is not None and len(args) > 1:
+                args = (args[0], self._filled(args[1], text), *args[2:])
+            elif text is not None and "events" in named:
+                named = {**named, "events": self._filled(named["events"], text)}
+            yield args, named, partial(_note_count, span)
+
+    def _start(self, args: tuple[Any, ...], named: dict[str, Any], links: list[Link]) -> Span:
+        return _start(self._tracer, args[0] if args else named.get("queue"), links)
 
     def _filled(self, events: Any, text: str) -> Any:
         """Return the events with the context; what is no iterable is refused by insert_events."""
@@ -286,18 +261,18 @@ def _around(method: Callable[..., Any], begin: Callable[..., Any]) -> Callable[.
 
         @wraps(method)
         async def traced_async(*args: Any, **named: Any) -> Any:
-            with begin(args, named) as insert:
-                result = await method(*insert.args, **insert.named)
-                insert.done(result)
+            with begin(args, named) as (filled, keywords, note):
+                result = await method(*filled, **keywords)
+                note(result)
             return result
 
         return traced_async
 
     @wraps(method)
     def traced(*args: Any, **named: Any) -> Any:
-        with begin(args, named) as insert:
-            result = method(*insert.args, **insert.named)
-            insert.done(result)
+        with begin(args, named) as (filled, keywords, note):
+            result = method(*filled, **keywords)
+            note(result)
         return result
 
     return traced

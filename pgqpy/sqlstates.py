@@ -38,6 +38,7 @@ BY_SQLSTATE: Mapping[str, type[errors.PgqError]] = {
     "PQ023": errors.NotFound,  # a cron entry
     "PQ024": errors.ConsumerDetached,
     "PQ025": errors.LeaseLost,
+    "PQ026": errors.QueueNotFound,  # it was renamed
     "26000": errors.ConnectionFailed,  # the prepared statement does not exist
     "42P05": errors.ConnectionFailed,  # it exists already
     # PGQ's extension raises nothing finer: P0001 from its PL/pgSQL, XX000 from its C.
@@ -63,12 +64,13 @@ WHAT_TO_DO: Mapping[str, str] = {
     "42P05": _PREPARED_LOST,
 }
 
-# Raised by a call if the schema or the function does not exist.
-MISSING = frozenset({"3F000", "42883"})
+NO_SCHEMA = "3F000"
+# By a call whose function the schema lacks, or the table `registration`.
+MISSING = frozenset({NO_SCHEMA, "42883", "42P01"})
 VANISHED = "42P01"  # the call, a cursor or a COPY waited for drop_queue, which dropped the table
 FUNCTION_MISSING = (
-    "function pgq.{} is not installed in this database: "
-    "run pgqpy schema install, which upgrades too"
+    "pgq.{} is not installed in this database: run pgqpy schema install, which upgrades too "
+    "(the extension pgq lacks it)"
 )
 
 
@@ -82,19 +84,22 @@ def from_database(
     code = exc.sqlstate
     if code is None:
         return None
-    if code == VANISHED:
+    if code in (VANISHED, NO_SCHEMA) and "table" in data:
+        what = f"no table {data['table']}: write schema.table, quoted where SQL needs it"
+        return errors.InvalidArgument(what, function=function, sqlstate=code, **data)
+    if code == VANISHED and function != "registration":
         return errors.QueueNotFound(
             "the queue was dropped meanwhile", function=function, sqlstate=code, **data
         )
     if code in MISSING:
-        message = FUNCTION_MISSING.format(function) if code == "42883" else None
+        message = None if code == NO_SCHEMA else FUNCTION_MISSING.format(function)
         return errors.SchemaMissing(message, function=function, sqlstate=code)
     found = BY_SQLSTATE.get(code)
     if found is None:
         return None
     diag = exc.diag
     detail = diag.message_detail or ""
-    what, what_to_do = _not_found(found, data)
+    what, what_to_do = _not_found(code, data)
     if not what:
         data = {**data, **_named_ticks(detail)}
         what = f"{diag.message_primary} ({detail})" if detail else f"{diag.message_primary}"
@@ -121,14 +126,14 @@ def translated(
         raise found from exc
 
 
-def _not_found(found: type[errors.PgqError], data: Mapping[str, Any]) -> tuple[str, str]:
+def _not_found(code: str, data: Mapping[str, Any]) -> tuple[str, str]:
     """Return one wording for a missing queue or consumer, for PGQ has five; else empty texts."""
     queue, consumer = data.get("queue"), data.get("consumer")
-    if found is errors.QueueNotFound and queue is not None:
-        return errors.QueueNotFound.words.format(queue=queue), found.what_to_do
-    if found is errors.ConsumerNotFound and queue is not None and consumer is not None:
-        words = errors.ConsumerNotFound.words.format(queue=queue, consumer=consumer)
-        return words, found.what_to_do
+    found = BY_SQLSTATE[code]
+    if code == "PQ001" and queue is not None:
+        return found.words.format(queue=queue), found.what_to_do
+    if code == "PQ002" and queue is not None and consumer is not None:
+        return found.words.format(queue=queue, consumer=consumer), found.what_to_do
     return "", ""
 
 

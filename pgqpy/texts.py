@@ -97,8 +97,10 @@ def noun(count: object, one: str, many: str | None = None) -> str:
     return one if str(count) == "1" else many or f"{one}s"
 
 
-def duration(value: timedelta) -> str:
-    """Format a duration by its two largest units: ``3.2 s``, ``5 min 3 s``, ``2 h``."""
+def duration(value: timedelta | None) -> str:
+    """Format a duration by its two largest units: ``3.2 s``, ``5 min 3 s``; ``-``: unknown."""
+    if value is None:
+        return "-"
     seconds = value.total_seconds()
     if abs(seconds) < 60:  # noqa: PLR2004  # a minute
         return f"{seconds:.1f} s".replace(".0 s", " s")
@@ -110,8 +112,17 @@ def duration(value: timedelta) -> str:
     return sign + " ".join(parts[:2])
 
 
-def size(octets: int) -> str:
-    """Format a number of bytes: ``16 kB``, ``2.5 GB``."""
+def rate(value: float | None) -> str:
+    """Format events a second with two digits at least: ``2.5``, ``1,200``; ``-``: unknown."""
+    if value is None:
+        return "-"
+    return f"{value:,.1f}" if 0 < value < 10 else f"{value:,.0f}"  # noqa: PLR2004  # two digits
+
+
+def size(octets: int | None) -> str:
+    """Format a number of bytes: ``16 kB``, ``2.5 GB``; ``-``: unknown."""
+    if octets is None:
+        return "-"
     amount, unit = octets / KIB, 0
     while amount >= KIB and unit < len(SIZE_UNITS) - 1:
         amount, unit = amount / KIB, unit + 1

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 FULL = 10_000  # retried events: what a call moves at least, if so many are due
 AGAIN = 1  # the result of an operation that is to be called again at once
-GONE = ("PQ001", "42P01")  # queue not found; its table was dropped during the call
+# queue not found, or renamed; its table was dropped during the call
+QUEUE_GONE = ("PQ001", "PQ026", "42P01")
 ROTATE = "pgq.maint_rotate_tables_step1"
 
 
@@ -84,9 +85,9 @@ class Maintained:
 def maint(client: Client, *, stopping: Callable[[], bool] = lambda: False) -> Maintained:
     """Run all due maintenance operations, each in its own transaction.
 
-    An operation that fails is returned among the failures, unless its queue was dropped meanwhile,
-    and does not stop the others. A lost connection is raised. The connection must be in autocommit
-    mode, as VACUUM requires.
+    An operation that fails is returned among the failures, unless its queue was dropped or
+    renamed meanwhile, and does not stop the others. A lost connection is raised. The connection
+    must be in autocommit mode, as VACUUM requires.
     """
     done = Maintained()
     last: Exception | None = None  # failure
@@ -109,7 +110,7 @@ def maint(client: Client, *, stopping: Callable[[], bool] = lambda: False) -> Ma
 
 def _is_of_dropped_queue(client: Client, operation: MaintOperation, exc: Exception) -> bool:
     queue = operation.func_arg
-    return sqlstate(exc) in GONE and queue is not None and not client.get_queue_info(queue)
+    return sqlstate(exc) in QUEUE_GONE and queue is not None and not client.get_queue_info(queue)
 
 
 def _run(client: Client, operation: MaintOperation, stopping: Callable[[], bool]) -> bool:
@@ -224,7 +225,7 @@ class Cron:
         except (psycopg.Error, PgqError) as exc:
             if client.connection.closed:
                 raise
-            if sqlstate(exc) not in GONE:
+            if sqlstate(exc) not in QUEUE_GONE:
                 times = self._failing.failed(entry.queue, time.monotonic())
                 done.failures.append((entry, exc, times))
         else:

@@ -48,8 +48,8 @@ class Standby:
         self._report = database.report
         self._stopping = database.stopping
 
-    def wait(self) -> None:
-        """Return when this session holds the ticker's lock, or when the daemon stops.
+    def wait(self) -> bool:
+        """Return True when this session holds the ticker's lock, False when the daemon stops.
 
         It tries again and again instead of waiting in the server: a statement that waits holds a
         snapshot, which keeps vacuum from removing rows in the whole database.
@@ -58,7 +58,8 @@ class Standby:
             self._announce()
             self._health.polled(time.monotonic())
             if self._stopping.wait(STANDBY_POLL):
-                return
+                return False
+        return True
 
     def _announce(self) -> None:
         if self._health.role == "standby":
@@ -68,14 +69,14 @@ class Standby:
         self._report.forget("connection")
         self._report.log.info("standby", reason=describe(holder) if holder else None)
 
-    def _holder(self) -> locks.Holder | None:
+    def _holder(self) -> locks.LockOwner | None:
         cursor = self._connection.cursor()
-        row = cursor.execute(locks.HOLDER, (locks.ENGINE, locks.TICKING)).fetchone()
-        return None if row is None else locks.Holder(*row)
+        row = cursor.execute(locks.OWNER, (locks.ENGINE, locks.TICKING)).fetchone()
+        return None if row is None else locks.LockOwner(*row)
 
 
-def describe(holder: locks.Holder) -> str:
-    """Return a clause that names the holder of the ticker's lock."""
+def describe(holder: locks.LockOwner) -> str:
+    """Return a clause that names the owner of the ticker's lock."""
     return f"the ticker's lock ({locks.ENGINE}, {locks.TICKING}) is held by {holder}"
 
 
@@ -100,7 +101,7 @@ class SessionLost(Exception):
 
 
 class TickLoop:
-    """The thread of one database."""
+    """The thread that ticks the queues of one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -142,8 +143,8 @@ class TickLoop:
             try:
                 installed = check_database(client)
                 connection.execute(LOCK_AS_DAEMON)
-                Standby(client, self._database).wait()
-                self._serve(client, installed.state)
+                if Standby(client, self._database).wait():
+                    self._serve(client, installed.state)
             except Exception as exc:
                 if self._health.role == "connecting":  # nothing worked yet: the pauses get longer
                     raise
@@ -279,7 +280,10 @@ MOVER_SETTINGS = {"lock_timeout": "100ms", "synchronous_commit": "off"}
 
 
 class Mover:
-    """Moves what is due in one database: `run`, until the daemon stops."""
+    """The thread that moves due events, retried and delayed ones, in one database.
+
+    Its duty is called retry in logs and metrics, and moves both.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -297,7 +301,10 @@ class Mover:
         )
 
     def run(self) -> None:
-        """Move what is due, whenever something may be, until `stopping` and `ticked` are set."""
+        """Move what is due, whenever something may be, until `stopping` is set.
+
+        It may wait for `ticked` then: who stops the daemon sets that too.
+        """
         stopping, ticked = self._database.stopping, self._timing.ticked
         while not stopping.is_set():
             began = time.monotonic()

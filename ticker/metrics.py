@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 TICKER_LAG = "pgq_ticker_lag_seconds"
 NEW_EVENTS = "pgq_new_events"
-KEPT_EVENTS = "pgq_kept_events"
+QUEUE_EVENTS = "pgq_queue_events"
 QUEUE_BYTES = "pgq_queue_bytes"
 OLDEST_EVENT = "pgq_oldest_event_seconds"
 NEWEST_EVENT = "pgq_newest_event_seconds"
@@ -58,6 +58,8 @@ INFLIGHT_FRONT = "pgq_inflight_front_lag_seconds"
 INFLIGHT_CRASHES = "pgq_inflight_crashes"
 PROCESSES = "pgq_consumer_processes"
 CRON_LATE = "pgq_cron_late_seconds"
+CAPTURED = "pgq_captured_tables"
+CAPTURE_PROBLEMS = "pgq_capture_problems"
 HELD_BYTES = "pgq_consumer_held_bytes"
 HELD_FOR = "pgq_consumer_held_seconds"
 DETACHED = "pgq_consumer_detached"
@@ -66,9 +68,12 @@ DETACHED = "pgq_consumer_detached"
 GAUGES = {
     TICKER_LAG: ("Age of the queue's last tick.", "queue"),
     NEW_EVENTS: ("Events since the last tick.", "queue"),
-    KEPT_EVENTS: ("Events that consumers may be moved back to, an estimate.", "queue"),
+    QUEUE_EVENTS: (
+        "Events in the tables: consumers may be moved back to them. An estimate.",
+        "queue",
+    ),
     QUEUE_BYTES: ("The queue's tables on disk, with indexes.", "queue"),
-    OLDEST_EVENT: ("Age of the oldest kept event.", "queue"),
+    OLDEST_EVENT: ("Age of the oldest event in the tables.", "queue"),
     NEWEST_EVENT: ("Age of the newest event.", "queue"),
     ROTATION_AGE: ("Time since the last switch to the next event table.", "queue"),
     ROTATION_OVERDUE: ("For how long a rotation has been due.", "queue"),
@@ -77,6 +82,8 @@ GAUGES = {
     DELAYED_OVERDUE: ("For how long the first delayed event has been due.", "queue"),
     NOTIFY_QUEUE: ("Used part of the server's NOTIFY queue, 0 to 1.",),
     OLDEST_TRANSACTION: ("Age of the oldest transaction that holds xmin back.",),
+    CAPTURED: ("Tables whose changes are events of the queue.", "queue"),
+    CAPTURE_PROBLEMS: ("What is wrong with their capture.", "queue"),
     CONSUMER_LAG: ("Age of the last finished tick.", "queue", "consumer"),
     CONSUMER_LAST_SEEN: ("Time since it asked for, or finished, a batch.", "queue", "consumer"),
     PENDING_EVENTS: ("Events after the position.", "queue", "consumer"),
@@ -97,7 +104,7 @@ GAUGES = {
     PROCESSES: ("Processes that claim events.", "queue", "consumer"),
 }
 OF_QUEUES: Mapping[str, Callable[[QueueMetrics], float | None]] = {
-    KEPT_EVENTS: lambda queue: queue.estimated_events,
+    QUEUE_EVENTS: lambda queue: queue.estimated_events,
     QUEUE_BYTES: lambda queue: queue.total_bytes,
     OLDEST_EVENT: lambda queue: _age(queue.oldest_event_age),
     NEWEST_EVENT: lambda queue: _age(queue.newest_event_age),
@@ -188,6 +195,9 @@ def _read(client: Client, sizes: SizesReader) -> Reading:
     ((usage, oldest),) = client.connection.execute(OLDEST).fetchall()
     batches = {row[:2]: row[2:] for row in client.connection.execute(BATCHES).fetchall()}
     inflight = [row for row in client.call(calls.sharing.get_inflight()) if row[:2] in counts]
+    captures = client.call(calls.capture.get_captures())
+    captured = Tally(row.queue_name for row in captures)
+    problems = Tally(row.queue_name for row in captures for _ in row.problems)
     holders = Tally(row[:2] for row in client.call(calls.sharing.get_holders()) if row.name)
     return {
         TICKER_LAG: {(info.queue_name,): seconds(info.ticker_lag) for info in queues},
@@ -204,6 +214,8 @@ def _read(client: Client, sizes: SizesReader) -> Reading:
         ROTATION_OVERDUE: {row[:1]: row[4] for row in rotations if not row[2]},
         NOTIFY_QUEUE: {(): usage},
         OLDEST_TRANSACTION: {} if oldest is None else {(): oldest},
+        CAPTURED: {(name,): captured[name] for name in captured},
+        CAPTURE_PROBLEMS: {(name,): problems[name] for name in captured},
         CONSUMER_LAG: {names: seconds(info.lag) for names, info in consumers.items()},
         CONSUMER_LAST_SEEN: {names: seconds(info.last_seen) for names, info in consumers.items()},
         PENDING_EVENTS: {names: info.pending_events or 0 for names, info in consumers.items()},

@@ -37,10 +37,10 @@ CLOCK_STEP = 2.0  # seconds: more than a clock is slewed by between two checks
 
 @dataclass(eq=False)
 class Duty:
-    """A function of a client that a timer calls while this daemon is active.
+    """A function of a client, called while this daemon is active: by a timer, or by Mover.
 
-    It has a session of its own. It never raises: failures go to the report. `run` returns False if
-    a part of it failed; it has reported that part itself.
+    A duty has a session of its own. A call of it never raises: failures go to the report. `run`
+    returns False if a part of it failed; it has reported that part itself.
     """
 
     name: str

@@ -47,7 +47,7 @@ FUNCTIONS = ROOT / "schema" / "functions"
 LIST = ROOT / "tools" / "mutants.json"
 STORE = ROOT / ".mutants"
 CALLS, KILLED = STORE / "calls.json", STORE / "killed.json"
-TESTS = ("tests/guarantees", "tests/schema")
+TESTS = ("tests/guarantees", "tests/schema", "tests/capture")
 NOBODY = "nobody"  # no test failed, as tests/support/mutants.py says
 
 TOKEN = re.compile(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 ORDER = (
     "insert",
+    "capture",
     "queues",
     "bulk",
     "index",

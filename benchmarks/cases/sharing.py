@@ -185,7 +185,8 @@ def silence(bench: Bench, dsn: str) -> float:
             start(stack, dsn, name, 0)
         wait_for_holders(client, name, number)
         bench.say(f"silence for {seconds:.0f} s")
-        time.sleep(bench.pick(smoke=1.0, default=10.0, long=10.0))
+        # A heartbeat tells each of them how many they are.
+        time.sleep(bench.pick(smoke=1.0, default=15.0, long=15.0))
         server = server_cpu(dsn)
         time.sleep(seconds)
         return server.percent()

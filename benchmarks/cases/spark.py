@@ -7,7 +7,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from benchmarks.figures import ratio, ratios
+from benchmarks.figures import Figure, ratio, ratios
 from benchmarks.report import Plot, Section, Table, at_least, at_most, paragraphs
 from benchmarks.spark import session
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from benchmarks.bench import Bench
-    from benchmarks.figures import Figure
     from benchmarks.load.latency import Round
     from benchmarks.report import Cell, Target
     from benchmarks.spark.database import QueueDatabase
@@ -31,8 +30,10 @@ READS = 3  # times as many rounds of reading: they are short
 TRIGGERS = ("0 seconds", "1 second")
 NOTES = """
 Spark on local[2], in one session; everybody connects by TCP with a password. A read is from
-spark.read to the end of a noop sink, of the same ten columns and with two partitions: ours as the
-source plans it, JDBC's by two conditions on ev_txid, each half of the events, and fetchsize 10000.
+spark.read to the end of the sink, of the same ten columns (of three, and two parsed ones, with
+from_json) and with two partitions: ours as the source plans it, JDBC's by two conditions on
+ev_txid, each half of the events, and fetchsize 10000. A stream is a new query with the trigger
+availableNow.
 A write is a DataFrame of two columns that Spark makes as it goes, two tasks, into the same empty
 table; JDBC has batchsize 10000 and reWriteBatchedInserts, and neither it nor at least once is
 atomic over tasks. Counts and sums are verified; warm-up rounds are dropped.
@@ -48,11 +49,12 @@ def run(bench: Bench) -> Section:
     """Measure reads, writes, streams and silence."""
     session.require(jdbc=bench.length != "smoke")
     with TemporaryDirectory() as folder, session.session(folder) as spark:
-        read, written = reading(bench, spark), writing(bench, spark)
+        read = reading(bench, spark, folder)
+        written = writing(bench, spark)
         waited, asked = latency(bench, spark, folder), silence(bench, spark, folder)
         sustained = streaming(bench, spark, folder)
     tables = [
-        rates("Read", read),
+        *(rates(f"Read into {sink}", found) for sink, found in read.items()),
         rates("Written", written),
         visible(waited),
         statements(asked),
@@ -76,8 +78,8 @@ def new_database(bench: Bench, spark: SparkSession, name: str) -> QueueDatabase:
     return QueueDatabase(spark, bench.server.tcp_dsn(name))
 
 
-def reading(bench: Bench, spark: SparkSession) -> dict[str, Figure]:
-    """Return events a second."""
+def reading(bench: Bench, spark: SparkSession, folder: str) -> dict[str, dict[str, Figure]]:
+    """Return events a second, by the sink."""
     from benchmarks.spark import reading as case  # noqa: PLC0415  # pyspark may be missing
 
     count = bench.pick(smoke=10_000, default=1_000_000, long=1_000_000)
@@ -85,7 +87,7 @@ def reading(bench: Bench, spark: SparkSession) -> dict[str, Figure]:
     case.fill(database.dsn, count)
     frames = case.contestants(database, jdbc=compared(bench))
     say = partial(_say, bench, "reading")
-    return case.measure(frames, count, READS * bench.rounds, say)
+    return case.measure(database, frames, count, READS * bench.rounds, folder, say)
 
 
 def writing(bench: Bench, spark: SparkSession) -> dict[str, Figure]:
@@ -196,7 +198,7 @@ def plot(found: Sustained) -> Plot:
 
 
 def targets(
-    read: Mapping[str, Figure],
+    read: Mapping[str, Mapping[str, Figure]],
     written: Mapping[str, Figure],
     asked: Mapping[str, float],
     sustained: Sustained,
@@ -205,14 +207,19 @@ def targets(
     bounds = {"pgqpy": 1.0, "pgqpy at least once": 1.5, "pgqpy exactly once": 1.0}
     found = [
         at_least(f"{what}: {name} / JDBC", ratio(figures[name], figures[PEER]), bound)
-        for what, figures in (("read", read), ("write", written))
+        for what, figures in [
+            *((f"read into {sink}", each) for sink, each in read.items()),
+            ("write", written),
+        ]
         for name, bound in bounds.items()
         if name in figures and PEER in figures
     ]
     first, last = sustained.ends
     size = median(point.events for point in sustained.points)
+    batch, stream = read["noop"]["pgqpy"], read["noop"]["pgqpy, a stream until it has all"]
     return [
         *found,
+        at_most("read into noop: time of a stream / of a batch read", ratio(batch, stream), 1.3),
         at_most("SQL statements/s of an idle query", max(asked.values()), 5),
         at_least("events/s into parquet / events/s asked for", sustained.rate / RATE, 0.95),
         at_most(f"micro-batches of about {size:,.0f}: last third / first third", last / first, 1.2),

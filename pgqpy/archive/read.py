@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 TIME = COLUMNS.get_field_index("ev_time")
 EARLIEST = to_microseconds(datetime.min.replace(tzinfo=timezone.utc))
 LATEST = to_microseconds(datetime.max.replace(tzinfo=timezone.utc))
-ROWS = 1000  # events held at a time, at most a row group of large ones
 
 
 class ArchiveSelection(NamedTuple):
@@ -77,28 +76,6 @@ def choose_files(
     ]
 
 
-def read_batches(
-    store: Store,
-    files: Sequence[ArchiveFile],
-    wanted: ArchiveSelection = ALL,
-    columns: Sequence[str] = tuple(COLUMNS.names),
-) -> Iterator[pa.RecordBatch]:
-    """Yield the wanted events of files as Arrow batches with these of the columns of `COLUMNS`.
-
-    The order is that of the files, and by id within a file. Raises ArchiveDamaged.
-
-    Args:
-        store: where the files are.
-        files: in their order; those without wanted events are left out.
-        wanted: which events.
-        columns: their names.
-    """
-    for each in choose_files(files, wanted.after, wanted.up_to):
-        with open_file(store, each.path) as file:
-            info_of(file, each.path)
-            yield from _read_file(file, each.path, wanted, columns)
-
-
 def read_groups(
     store: Store, file: ArchiveFile, wanted: ArchiveSelection = ALL, after: int = 0
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -122,43 +99,22 @@ def read_groups(
 def read_events(
     store: Store, files: Sequence[ArchiveFile], wanted: ArchiveSelection = ALL
 ) -> Iterator[Event]:
-    """Yield the wanted events of files, as `read_batches` does.
+    """Yield the wanted events in the order of the files, and by id within a file.
 
-    Times that Python lacks become its first or its last one, as with get_tick_events.
+    Memory holds a row group. Times that Python lacks become its first or its last one, as with
+    get_tick_events. Raises ArchiveDamaged.
     """
-    for batch in read_batches(store, files, wanted):
-        columns = batch.columns[: len(Event._fields)]
-        columns[TIME] = _bounded(columns[TIME])
-        yield from map(Event, *(column.to_pylist() for column in columns))
+    for file in choose_files(files, wanted.after, wanted.up_to):
+        for _, group in read_groups(store, file, wanted):
+            columns = group.columns[: len(Event._fields)]
+            columns[TIME] = _bounded(columns[TIME])
+            yield from map(Event, *(column.to_pylist() for column in columns))
 
 
 def _bounded(times: pa.Array) -> pa.Array:
     counts = times.cast(pa.int64())
     inside = pc.min_element_wise(pc.max_element_wise(counts, EARLIEST), LATEST)
     return inside.cast(times.type)
-
-
-def _read_file(
-    file: pq.ParquetFile,
-    path: str,
-    wanted: ArchiveSelection,
-    columns: Sequence[str],
-) -> Iterator[pa.RecordBatch]:
-    groups = [
-        number
-        for number in range(file.metadata.num_row_groups)
-        if _may_hold(file.metadata.row_group(number), wanted)
-    ]
-    if not groups:  # pyarrow before 19 raises an error for none
-        return
-    try:
-        read = [*dict.fromkeys([*columns, *_compared(wanted)])]
-        for batch in file.iter_batches(ROWS, groups, read, use_threads=False):
-            found = _select(batch, wanted)
-            if found.num_rows:
-                yield found.select(list(columns))
-    except (pa.ArrowException, OSError) as error:
-        raise damaged(path, error) from error
 
 
 def _may_hold(group: pq.RowGroupMetaData, wanted: ArchiveSelection) -> bool:
@@ -173,12 +129,6 @@ def _may_hold(group: pq.RowGroupMetaData, wanted: ArchiveSelection) -> bool:
         if (low is not None and said.max_raw < low) or (high is not None and said.min_raw > high):
             return False
     return True
-
-
-def _compared(wanted: ArchiveSelection) -> list[str]:
-    """Return the columns that the conditions look at, and one at least: a row may need no other."""
-    texts = ["ev_type"] if wanted.types is not None else []
-    return ["tick_id", "ev_time", *texts, *(f"ev_{name}" for name in wanted.extras or {})]
 
 
 def _raw(time: datetime | None) -> int | None:
@@ -299,7 +249,7 @@ def _check_queue(client: Client, queue: Queue, identity: Identity) -> None:
         row = cursor.execute(CREATED, [queue.id]).fetchone()
     if row is None:
         raise QueueNotFound(queue=queue.name)
-    if (queue.name, row[0]) != (identity.queue, identity.created):
+    if row[0] != identity.created:
         raise ArchiveMismatch(
             f"the archive is from queue {identity.queue!r}, created {identity.created}, not of "
             f"{queue.name!r}, created {row[0]}: it was dropped and created again, or this is "

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from psycopg.rows import tuple_row
 
@@ -27,6 +26,7 @@ from pgqpy.archive.files import (
 )
 from pgqpy.consumers.for_tools import RunningLock, Session, Wakeup
 from pgqpy.errors import ConsumerNotFound, NotFound, QueueNotFound, RangeExpired
+from pgqpy.tick_sizes import Limits, find_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
     from pgqpy.archive.files import ArchiveFile, FileInfo
     from pgqpy.archive.store import Store
-    from pgqpy.client import Client
     from pgqpy.tick_ranges import Position
 
 
 # Ticks of a range, whose snapshots memory holds: at one a second, which compaction keeps, a range
 # is at most 14 hours long.
 MOST_TICKS = 50_000
-PIN_TRIES = 5  # compaction may remove a tick between the query and the pin
+
+OWN_NAME = "or give this one a name of its own (--consumer)"
 
 IDENTITY: LiteralString = """
     select q.queue_name, q.queue_id, q.queue_created, q.queue_system_id, d.oid::bigint,
@@ -58,276 +58,9 @@ DURABLE_COMMITS: LiteralString = """
     select set_config('synchronous_commit', 'on', false)
      where current_setting('synchronous_commit') = 'off'"""
 
-
-class ArchiveConsumer(NamedTuple):
-    """A consumer that reads ranges of ticks, over one client."""
-
-    client: Client
-    queue: str
-    name: str
-
-    def identify(self) -> Identity:
-        """Return the queue's identity; QueueNotFound."""
-        tick_ranges.find_queue(self.client, self.queue)
-        with self.client.connection.cursor(row_factory=tuple_row) as cursor:
-            row = cursor.execute(IDENTITY, [self.queue]).fetchone()
-            if row is None:  # dropped meanwhile
-                raise QueueNotFound(queue=self.queue)
-            queue, queue_id, created, queue_cluster, database, may_look = row
-            # After a restore, the queue names the old cluster until it is repaired.
-            cluster = cursor.execute(CLUSTER).fetchone() if may_look else None
-        known = queue_cluster if cluster is None else cluster[0]
-        return Identity(queue, queue_id, created, known, database, self.name)
-
-    def find_tick(self, queue_id: int, tick: int) -> TickTime | None:
-        """Return a tick and its time; None if it is not there."""
-        with self.client.connection.cursor(row_factory=tuple_row) as cursor:
-            row = cursor.execute(TICK, [queue_id, tick]).fetchone()
-        return None if row is None else TickTime(*row)
-
-    def find_position(self) -> Position | None:
-        """Return its position; None if it is not registered."""
-        return tick_ranges.find_position(self.client, self.queue, self.name)
-
-    def position(self) -> Position:
-        """Return its position; ConsumerNotFound if it was unregistered meanwhile."""
-        found = self.find_position()
-        if found is None:
-            raise ConsumerNotFound(queue=self.queue, consumer=self.name)
-        return found
-
-    def register(self, end: int | None) -> None:
-        """Register it at the tick where the archive ends, or at the first that can be read from.
-
-        It is marked as a reader of ticks at once: see advance_subscription. ArchiveMismatch if the
-        events after `end` are gone.
-        """
-        with tick_ranges.locked_queue(self.client, self.queue) as found:
-            if not self.client.register_consumer(self.queue, self.name):
-                return  # another run came first; moving it would undo what that one did
-            tick = found.first_tick if end is None else end
-            try:
-                self.client.register_consumer_at(self.queue, self.name, tick)
-            except (NotFound, RangeExpired) as error:
-                raise ArchiveMismatch(
-                    f"the archive ends at tick {tick}, which queue {self.queue!r} does not keep "
-                    "any more: events after it may be gone. Archive to another location",
-                    queue=self.queue,
-                ) from error
-            self.mark_as_reader(tick)
-
-    def refuse_batches(self, position: Position) -> None:
-        """Raise ArchiveMismatch if it reads batches: the archive would take its events away."""
-        if position.batch is not None or position.pins is None:
-            raise ArchiveMismatch(
-                f"consumer {self.name!r} of queue {self.queue!r} reads batches, so no "
-                "archive can use it: choose another name (--consumer), or unregister this "
-                "consumer first",
-                queue=self.queue,
-            )
-
-    def mark_as_reader(self, tick: int) -> None:
-        """Let the server know that it reads ranges of ticks."""
-        self.client.call(calls.ticks.advance_subscription(self.queue, self.name, tick, tick))
-
-    def commit_durably(self) -> None:
-        """Wait for the disk at each commit of this session, even if the role does not."""
-        self.client.connection.execute(DURABLE_COMMITS)
-
-    def advance(self, from_tick: int, to_tick: int) -> None:
-        """Move it to the end of a range; ConsumerRunning if it is not at the range's start."""
-        self.client.call(
-            calls.ticks.advance_subscription(self.queue, self.name, from_tick, to_tick)
-        )
-
-    def choose_range(self, target: int, max_events: int) -> tuple[int, int] | None:
-        """Return the next range up to a tick, pinned; None if there is none."""
-        for _ in range(PIN_TRIES - 1):
-            with suppress(NotFound):
-                return self._pin_next_range(target, max_events)
-        return self._pin_next_range(target, max_events)
-
-    def _pin_next_range(self, target: int, max_events: int) -> tuple[int, int] | None:
-        found = self.find_range(target, max_events)
-        if found is not None:
-            self.client.call(calls.ticks.pin_range(self.queue, self.name, *found))
-        return found
-
-    def find_range(self, target: int, max_events: int) -> tuple[int, int] | None:
-        """Return the next range up to a tick: whole ticks, one at least."""
-        start = self.position().tick
-        if start >= target:
-            return None
-        queue = tick_ranges.find_queue(self.client, self.queue)
-        limits = tick_ranges.Limits(max_events, MOST_TICKS)
-        end = tick_ranges.find_end(self.client, queue, start, target, limits)
-        return None if end is None else (start, end)
-
-
 ELSEWHERE = "archive to another location (--to), with --new"
 MOST_NAMED = 3  # files in a message
 BEGUN = "_begun"  # readers of Parquet skip names that begin so
-
-
-def check_identity(store: Store, own: Identity, *, adopt: bool) -> None:
-    """Raise ArchiveMismatch if the location has another archive of this queue's name or id.
-
-    With `adopt` the server may be another one, as after pg_upgrade or a restore.
-    """
-    for queue_id in list_queue_ids(store):
-        theirs = find_identity(store, list_files(store, queue_id))
-        if theirs is None:
-            continue
-        if queue_id == own.queue_id:
-            _check_same(own, theirs, adopt=adopt)
-        elif theirs.queue == own.queue:
-            raise _mismatch(
-                own,
-                f"it holds a queue {own.queue!r} with the id {theirs.queue_id}, and here it has "
-                f"the id {own.queue_id}: it was dropped and created again, or this is another "
-                "database",
-            )
-
-
-def _check_same(own: Identity, theirs: Identity, *, adopt: bool) -> None:
-    if theirs.created != own.created:
-        raise _mismatch(
-            own,
-            f"it holds the queue {theirs.queue!r} that was created {theirs.created}, not the one "
-            f"of {own.created}: this is another database, or the queue was created again",
-        )
-    if theirs.consumer != own.consumer:
-        raise _mismatch(
-            own,
-            f"consumer {theirs.consumer!r} writes it, not {own.consumer!r}",
-            "name that one (--consumer)",
-        )
-    if (theirs.cluster, theirs.database) != (own.cluster, own.database) and not adopt:
-        raise _mismatch(
-            own,
-            f"it was written from another server or database. If this one is a copy, {ELSEWHERE}",
-            "if it replaces the other, as after pg_upgrade or a restore, add --adopt once",
-        )
-
-
-def register(store: Store, consumer: ArchiveConsumer, own: Identity, *, new: bool) -> None:
-    """Register the consumer if it is missing, where the archive ends.
-
-    An empty file marks the location before it has an archive file. If the consumer is registered,
-    and neither the marker nor a file is there, the archive is elsewhere: ArchiveMismatch, unless
-    `new` is set.
-    """
-    files, marker = list_files(store, own.queue_id), f"{own.queue_id}/{BEGUN}"
-    position = consumer.find_position()
-    if not files and not store.exists(marker):
-        if position is not None:
-            consumer.refuse_batches(position)
-        if position is not None and not new:
-            raise ArchiveMismatch(
-                f"the location holds nothing of queue {own.queue!r}, though consumer "
-                f"{own.consumer!r} has an archive: is the location right, and its disk mounted? To "
-                "begin another archive here, add --new",
-                queue=own.queue,
-            )
-        store.touch(marker)
-    if position is None:
-        consumer.register(files[-1].to_tick if files else None)
-
-
-def check_position(
-    store: Store, consumer: ArchiveConsumer, own: Identity, say: Callable[[str], None]
-) -> None:
-    """Compare the consumer's position with the files. The caller holds its running lock.
-
-    A file that begins at the position was written by a run that died before it moved the consumer,
-    or by one on a server that was lost. It counts if its last tick is still the queue's, because
-    the events of two ticks never change: then the consumer is moved to its end.
-
-    Raises ArchiveMismatch, ArchiveDamaged.
-    """
-    files = list_files(store, own.queue_id)
-    for problem in find_breaks(files):
-        raise _mismatch(own, problem, "pgqpy archive list --verify names all")
-    position = consumer.position()
-    if position.batch is not None or not files:
-        consumer.refuse_batches(position)
-    before = [each for each in files if each.to_tick <= position.tick]
-    beyond = files[len(before) :]
-    if before:
-        _check_join(store, consumer, own, before[-1], position)
-    if beyond and beyond[0].from_tick != position.tick:
-        raise _beyond(own, beyond, position)
-    if position.pins is None:
-        consumer.mark_as_reader(position.tick)
-    _catch_up(store, consumer, own, beyond, say)
-
-
-def _catch_up(
-    store: Store,
-    consumer: ArchiveConsumer,
-    own: Identity,
-    beyond: Sequence[ArchiveFile],
-    say: Callable[[str], None],
-) -> None:
-    for number, each in enumerate(beyond):
-        end = consumer.find_tick(own.queue_id, each.to_tick)
-        if end is None or mark_of(end) != each.mark:
-            raise _beyond(own, beyond[number:], consumer.position())
-        try:
-            check_file(store, each)
-        except ArchiveDamaged as error:
-            if each is not beyond[-1]:
-                raise
-            say(f"{error}: it is written again")  # a store that renames by a copy was interrupted
-            store.remove(each.path)
-            return
-        consumer.advance(each.from_tick, each.to_tick)
-        say(f"{each.path} was complete already")
-
-
-def _check_join(
-    store: Store,
-    consumer: ArchiveConsumer,
-    own: Identity,
-    newest: ArchiveFile,
-    position: Position,
-) -> None:
-    if newest.to_tick != position.tick:
-        raise _mismatch(
-            own,
-            f"it ends at tick {newest.to_tick}, and consumer {own.consumer!r} is at tick "
-            f"{position.tick}: the events in between are in no file",
-            f"unregister the consumer and run again, if the queue still has them; else {ELSEWHERE}",
-        )
-    end = read_info(store, newest.path).end
-    if consumer.find_tick(own.queue_id, position.tick) != end:
-        raise _mismatch(
-            own,
-            f"its last tick, {end.tick} of {end.time}, has another time in this database: the "
-            "server lost its last transactions, as in a failover or a restore, and used tick "
-            "numbers again",
-        )
-
-
-def _beyond(own: Identity, files: Sequence[ArchiveFile], position: Position) -> ArchiveMismatch:
-    names = ", ".join(each.path for each in files[:MOST_NAMED]) + (
-        " …" if len(files) > MOST_NAMED else ""
-    )
-    return _mismatch(
-        own,
-        f"consumer {own.consumer!r} is at tick {position.tick}, and {len(files)} file(s) hold "
-        f"later events of a history that this server does not have: {names}. It lost its last "
-        "transactions, as in a failover or a restore from a backup",
-        "move these files elsewhere and run again: what the server has is archived anew",
-    )
-
-
-def _mismatch(own: Identity, what: str, remedy: str = ELSEWHERE) -> ArchiveMismatch:
-    return ArchiveMismatch(
-        f"the archive does not fit queue {own.queue!r}: {what}: {remedy}", queue=own.queue
-    )
-
-
 MAX_EVENTS = 1_000_000  # of a file, unless one tick has more
 # A range without events that is shorter than this is not written: a queue without events has a tick
 # a minute, and would have a file for each run.
@@ -370,71 +103,282 @@ def run_archive(
     session = Session.open(dsn, f"pgqpy archive {options.queue}")
     try:
         session.client.runner.require_pgqpy("pin_range")
-        return _Run(options, store, session, say).run()
+        return ArchiveRun(options, store, session, say).run()
     finally:
         session.close()
 
 
-class _Run:
+class ArchiveRun:
+    """One run: the location, the queue, and the consumer that reads ranges of its ticks."""
+
     def __init__(
         self, options: ArchiveOptions, store: Store, session: Session, say: Callable[[str], None]
     ) -> None:
+        """Find the queue; QueueNotFound."""
         self.options = options
+        self.names = (options.queue, options.consumer)
         self.store = store
         self.session = session
+        self.client = session.client
         self.say = say
-        self.lock = RunningLock(options.queue, options.consumer)
-        self.consumer = ArchiveConsumer(session.client, options.queue, options.consumer)
+        self.lock = RunningLock(*self.names, OWN_NAME)
+        self.own = self.identify()
 
     def run(self) -> tuple[int, int]:
         """Archive until the tick that is the last one now."""
-        own = self.consumer.identify()
-        check_identity(self.store, own, adopt=self.options.adopt)
-        self.consumer.commit_durably()
-        register(self.store, self.consumer, own, new=self.options.new)
+        self.check_identity()
+        self.client.connection.execute(DURABLE_COMMITS)
+        self.register()
         self.lock.take(self.session, Wakeup())
-        check_position(self.store, self.consumer, own, self.say)
-        for path in unfinished_files(self.store, own.queue_id):
+        self.check_position()
+        for path in unfinished_files(self.store, self.own.queue_id):
             self.store.remove(path)
-        target = tick_ranges.find_queue(self.session.client, own.queue).last_tick
+        target = tick_ranges.find_queue(self.client, self.own.queue).last_tick
         files = events = 0
-        while (written := self._next_file(own, target)) is not None:
+        while (written := self._next_file(target)) is not None:
             files, events = files + 1, events + written.events
         if self.options.adopt and not files:
             self.say(NOT_ADOPTED)
         return files, events
 
-    def _next_file(self, own: Identity, target: int) -> FileInfo | None:
+    def identify(self) -> Identity:
+        """Return the queue's identity; QueueNotFound."""
+        tick_ranges.find_queue(self.client, self.options.queue)
+        with self.client.connection.cursor(row_factory=tuple_row) as cursor:
+            row = cursor.execute(IDENTITY, [self.options.queue]).fetchone()
+            if row is None:  # dropped meanwhile
+                raise QueueNotFound(queue=self.options.queue)
+            queue, queue_id, created, queue_cluster, database, may_look = row
+            # After a restore, the queue names the old cluster until it is repaired.
+            cluster = cursor.execute(CLUSTER).fetchone() if may_look else None
+        known = queue_cluster if cluster is None else cluster[0]
+        return Identity(queue, queue_id, created, known, database, self.options.consumer)
+
+    def check_identity(self) -> None:
+        """Raise ArchiveMismatch if the location has another archive of this queue's name or id.
+
+        With `adopt` the server may be another one, as after pg_upgrade or a restore.
+        """
+        own = self.own
+        for queue_id in list_queue_ids(self.store):
+            theirs = find_identity(self.store, list_files(self.store, queue_id))
+            if theirs is None:
+                continue
+            if queue_id == own.queue_id:
+                self._check_same(theirs)
+            elif theirs.queue == own.queue:
+                raise self._mismatch(
+                    f"it holds a queue {own.queue!r} with the id {theirs.queue_id}, and here it "
+                    f"has the id {own.queue_id}: it was dropped and created again, or this is "
+                    "another database"
+                )
+
+    def _check_same(self, theirs: Identity) -> None:
+        own = self.own
+        if theirs.created != own.created:
+            raise self._mismatch(
+                f"it holds the queue {theirs.queue!r} that was created {theirs.created}, not the "
+                f"one of {own.created}: this is another database, or the queue was created again"
+            )
+        if theirs.consumer != own.consumer:
+            raise self._mismatch(
+                f"consumer {theirs.consumer!r} writes it, not {own.consumer!r}",
+                "name that one (--consumer)",
+            )
+        is_same = (theirs.cluster, theirs.database) == (own.cluster, own.database)
+        if not is_same and not self.options.adopt:
+            raise self._mismatch(
+                "it was written from another server or database. If this one is a copy, "
+                f"{ELSEWHERE}",
+                "if it replaces the other, as after pg_upgrade or a restore, add --adopt once",
+            )
+
+    def register(self) -> None:
+        """Register the consumer if it is missing, where the archive ends.
+
+        An empty file marks the location before it has an archive file. If the consumer is
+        registered, and neither the marker nor a file is there, the archive is elsewhere:
+        ArchiveMismatch, unless `new` is set.
+        """
+        files = list_files(self.store, self.own.queue_id)
+        marker = f"{self.own.queue_id}/{BEGUN}"
+        position = tick_ranges.find_position(self.client, *self.names)
+        if not files and not self.store.exists(marker):
+            if position is not None:
+                self._refuse_batches(position)
+            if position is not None and not self.options.new:
+                raise ArchiveMismatch(
+                    f"the location holds nothing of queue {self.own.queue!r}, though consumer "
+                    f"{self.own.consumer!r} has an archive: is the location right, and its disk "
+                    "mounted? To begin another archive here, add --new",
+                    queue=self.own.queue,
+                )
+            self.store.touch(marker)
+        if position is None:
+            self._register_at(files[-1].to_tick if files else None)
+
+    def _register_at(self, end: int | None) -> None:
+        """Register it at the tick where the archive ends, or at the first that can be read from.
+
+        It is marked as a reader of ticks at once: see advance_subscription. ArchiveMismatch if the
+        events after `end` are gone.
+        """
+        with tick_ranges.locked_queue(self.client, self.own.queue) as found:
+            if not self.client.register_consumer(*self.names):
+                return  # another run came first; moving it would undo what that one did
+            tick = found.first_tick if end is None else end
+            try:
+                self.client.register_consumer_at(*self.names, tick)
+            except (NotFound, RangeExpired) as error:
+                raise ArchiveMismatch(
+                    f"the archive ends at tick {tick}, which queue {self.own.queue!r} does not "
+                    "keep any more: events after it may be gone. Archive to another location",
+                    queue=self.own.queue,
+                ) from error
+            self.advance(tick, tick)
+
+    def _refuse_batches(self, position: Position) -> None:
+        """Raise ArchiveMismatch if it reads batches: the archive would take its events away."""
+        if position.batch is not None or position.pins is None:
+            raise ArchiveMismatch(
+                f"consumer {self.own.consumer!r} of queue {self.own.queue!r} reads batches, so no "
+                "archive can use it: choose another name (--consumer), or unregister this "
+                "consumer first",
+                queue=self.own.queue,
+            )
+
+    def position(self) -> Position:
+        """Return its position; ConsumerNotFound if it was unregistered meanwhile."""
+        found = tick_ranges.find_position(self.client, *self.names)
+        if found is None:
+            raise ConsumerNotFound(queue=self.own.queue, consumer=self.own.consumer)
+        return found
+
+    def advance(self, from_tick: int, to_tick: int) -> None:
+        """Move it to the end of a range; ConsumerRunning if it is not at the range's start."""
+        self.client.call(calls.ticks.advance_subscription(*self.names, from_tick, to_tick))
+
+    def _find_tick(self, tick: int) -> TickTime | None:
+        with self.client.connection.cursor(row_factory=tuple_row) as cursor:
+            row = cursor.execute(TICK, [self.own.queue_id, tick]).fetchone()
+        return None if row is None else TickTime(*row)
+
+    def check_position(self) -> None:
+        """Compare the consumer's position with the files. The caller holds its running lock.
+
+        A file that begins at the position was written by a run that died before it moved the
+        consumer, or by one on a server that was lost. It counts if its last tick is still the
+        queue's, because the events of two ticks never change: then the consumer is moved to its
+        end.
+
+        Raises ArchiveMismatch, ArchiveDamaged.
+        """
+        files = list_files(self.store, self.own.queue_id)
+        for problem in find_breaks(files):
+            raise self._mismatch(problem, "pgqpy archive list --verify names all")
+        position = self.position()
+        if position.batch is not None or not files:
+            self._refuse_batches(position)
+        before = [each for each in files if each.to_tick <= position.tick]
+        beyond = files[len(before) :]
+        if before:
+            self._check_join(before[-1], position)
+        if beyond and beyond[0].from_tick != position.tick:
+            raise self._beyond(beyond, position)
+        if position.pins is None:
+            self.advance(position.tick, position.tick)  # marks it as a reader of ticks
+        self._catch_up(beyond)
+
+    def _catch_up(self, beyond: Sequence[ArchiveFile]) -> None:
+        for number, each in enumerate(beyond):
+            end = self._find_tick(each.to_tick)
+            if end is None or mark_of(end) != each.mark:
+                raise self._beyond(beyond[number:], self.position())
+            try:
+                check_file(self.store, each)
+            except ArchiveDamaged as error:
+                if each is not beyond[-1]:
+                    raise
+                # A store that renames by a copy was interrupted.
+                self.say(f"{error}: it is written again")
+                self.store.remove(each.path)
+                return
+            self.advance(each.from_tick, each.to_tick)
+            self.say(f"{each.path} was complete already")
+
+    def _check_join(self, newest: ArchiveFile, position: Position) -> None:
+        if newest.to_tick != position.tick:
+            raise self._mismatch(
+                f"it ends at tick {newest.to_tick}, and consumer {self.own.consumer!r} is at tick "
+                f"{position.tick}: the events in between are in no file",
+                "unregister the consumer and run again, if the queue still has them; else "
+                f"{ELSEWHERE}",
+            )
+        end = read_info(self.store, newest.path).end
+        if self._find_tick(position.tick) != end:
+            raise self._mismatch(
+                f"its last tick, {end.tick} of {end.time}, has another time in this database: the "
+                "server lost its last transactions, as in a failover or a restore, and used tick "
+                "numbers again"
+            )
+
+    def _beyond(self, files: Sequence[ArchiveFile], position: Position) -> ArchiveMismatch:
+        more = " …" if len(files) > MOST_NAMED else ""
+        names = ", ".join(each.path for each in files[:MOST_NAMED]) + more
+        return self._mismatch(
+            f"consumer {self.own.consumer!r} is at tick {position.tick}, and {len(files)} file(s) "
+            f"hold later events of a history that this server does not have: {names}. It lost its "
+            "last transactions, as in a failover or a restore from a backup",
+            "move these files elsewhere and run again: what the server has is archived anew",
+        )
+
+    def _mismatch(self, what: str, remedy: str = ELSEWHERE) -> ArchiveMismatch:
+        queue = self.own.queue
+        text = f"the archive does not fit queue {queue!r}: {what}: {remedy}"
+        return ArchiveMismatch(text, queue=queue)
+
+    def _next_file(self, target: int) -> FileInfo | None:
         """Write the next file and move the consumer to its end; None if there is nothing to write.
 
         A range that a dead run has pinned comes first, unless it is empty: then it may grow.
         """
-        position = self.consumer.position()
+        position = self.position()
         if position.pins:
             pinned = (position.tick, position.pins[0])
-            if (written := self._write(own, *pinned, may_wait=True)) is not None:
+            if (written := self._write(*pinned, may_wait=True)) is not None:
                 return written
-        found = self.consumer.choose_range(target, self.options.max_events)
+        found = self._choose_range(target)
         # A range that ends before the target never grows. It may be empty all the same: events that
         # were rolled back count towards max_events by their ids.
-        return found and self._write(own, *found, may_wait=found[1] >= target)
+        return found and self._write(*found, may_wait=found[1] >= target)
 
-    def _write(
-        self, own: Identity, from_tick: int, to_tick: int, *, may_wait: bool
-    ) -> FileInfo | None:
+    def _choose_range(self, target: int) -> tuple[int, int] | None:
+        """Return the next range up to a tick, pinned; None if there is none."""
+        start = self.position().tick
+        if start >= target:
+            return None
+        limits = Limits(self.options.max_events, MOST_TICKS)
+        with tick_ranges.locked_queue(self.client, self.own.queue) as queue:
+            end = find_end(self.client, queue, start, target, limits)
+            if end is None:
+                return None
+            self.client.call(calls.ticks.pin_range(*self.names, start, end))
+        return start, end
+
+    def _write(self, from_tick: int, to_tick: int, *, may_wait: bool) -> FileInfo | None:
         """Write the file of a pinned range; None if it is empty, short and may wait.
 
         With `adopt` none waits: only a file says that the archive is this server's from now on.
         """
-        with self.store.spool(str(own.queue_id)) as spool:
-            info = write_range(self.session.client, own, from_tick, to_tick, spool)
+        with self.store.spool(str(self.own.queue_id)) as spool:
+            info = write_range(self.client, self.own, from_tick, to_tick, spool)
             is_short = info.end.time - info.start.time < LONGEST_EMPTY
             if may_wait and is_short and not info.events and not self.options.adopt:
                 return None
-            path = file_path(own.queue_id, info.start, info.end)
+            path = file_path(self.own.queue_id, info.start, info.end)
             self.store.put(spool, path, self._check)
         self._check()
-        self.consumer.advance(from_tick, to_tick)
+        self.advance(from_tick, to_tick)
         self.say(f"{path}: {info.events:,} event(s)")
         return info
 

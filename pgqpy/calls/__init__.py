@@ -3,6 +3,7 @@
 from pgqpy.calls import (
     admin,
     bulk,
+    capture,
     consume,
     cron,
     dead_events,
@@ -34,6 +35,7 @@ __all__ = [
     "admin",
     "batch_id",
     "bulk",
+    "capture",
     "consume",
     "cron",
     "dead_events",

@@ -28,7 +28,6 @@ class Call(Generic[T]):
         params: their values.
         decode: turns the rows into the result.
         error_data: the attributes that an error of this call gets: queue, consumer, …
-        pgqpy_only: the function is an addition of pgqpy, which the extension pgq lacks.
         prepare: as psycopg's; False: never as a prepared statement.
     """
 
@@ -37,7 +36,6 @@ class Call(Generic[T]):
     params: Row
     decode: Callable[[list[Row]], T]
     error_data: Mapping[str, object] = field(default_factory=dict)
-    pgqpy_only: bool = False
     prepare: bool | None = None
 
 
@@ -62,12 +60,11 @@ def queue_call(
     queue: str,
     *more: object,
     decode: Callable[[list[Row]], T] = value,
-    pgqpy_only: bool = False,
     **error_data: object,
 ) -> Call[T]:
     """Return a call whose first parameter, and error data, is a queue."""
     params = (check.name("queue", queue), *more)
-    return Call(function, sql, params, decode, {"queue": queue, **error_data}, pgqpy_only)
+    return Call(function, sql, params, decode, {"queue": queue, **error_data})
 
 
 def consumer_call(
@@ -77,13 +74,12 @@ def consumer_call(
     consumer: str,
     *more: object,
     decode: Callable[[list[Row]], T] = value,
-    pgqpy_only: bool = False,
     **error_data: object,
 ) -> Call[T]:
     """Return a call whose first parameters, and error data, are a queue and a consumer."""
     params = (check.name("queue", queue), check.name("consumer", consumer), *more)
     data = {"queue": queue, "consumer": consumer, **error_data}
-    return Call(function, sql, params, decode, data, pgqpy_only)
+    return Call(function, sql, params, decode, data)
 
 
 def batch_call(
@@ -92,10 +88,9 @@ def batch_call(
     batch: Batch | int,
     *more: object,
     decode: Callable[[list[Row]], T] = value,
-    pgqpy_only: bool = False,
     **error_data: object,
 ) -> Call[T]:
     """Return a call whose first parameter, and error data, is an open batch."""
     batch_id = check.batch_id(batch)
     data = {"batch_id": batch_id, **error_data}
-    return Call(function, sql, (batch_id, *more), decode, data, pgqpy_only)
+    return Call(function, sql, (batch_id, *more), decode, data)

@@ -59,13 +59,24 @@ def _setting(setting: Setting) -> str:
     return str(setting)
 
 
+def rename_queue(queue: str, new_name: str) -> Call[int]:
+    """Rename a queue. What belongs to it follows; a call by the old name raises QueueNotFound.
+
+    Raises QueueNotFound, WrongTransaction, InvalidArgument for a name that is not valid or taken,
+    and psycopg's DependentObjectsStillExist, which names triggers that have the old name.
+    """
+    sql = "select pgq.rename_queue(%s::text, %s::text)"
+    name = check.name("new_name", new_name)
+    return queue_call("rename_queue", sql, queue, name, parameter="new_name")
+
+
 def repair_queue(queue: str) -> Call[int]:
     """Make a queue usable again after a restore where transaction ids are smaller.
 
     Raises QueueNotFound.
     """
     sql = "select pgq.repair_queue(%s::text)"
-    return queue_call("repair_queue", sql, queue, pgqpy_only=True)
+    return queue_call("repair_queue", sql, queue)
 
 
 _QUEUE_INFO = """
@@ -92,7 +103,7 @@ def get_queue_metrics(queue: str | None = None) -> Call[list[QueueMetrics]]:
                total_bytes
           from pgq.get_queue_metrics(%s::text)"""
     params: Row = (check.maybe_name("queue", queue),)
-    return Call("get_queue_metrics", sql, params, records(QueueMetrics), pgqpy_only=True)
+    return Call("get_queue_metrics", sql, params, records(QueueMetrics))
 
 
 _CONSUMER_INFO = """
@@ -117,7 +128,7 @@ def get_consumer_counts(limit: int | None = 10_000) -> Call[list[ConsumerCounts]
         select queue_name, consumer_name, retry_events, dead_events
           from pgq.get_consumer_counts(%s::integer)"""
     params: Row = (check.count("limit", limit),)
-    return Call("get_consumer_counts", sql, params, records(ConsumerCounts), pgqpy_only=True)
+    return Call("get_consumer_counts", sql, params, records(ConsumerCounts))
 
 
 def get_retry_counts(
@@ -131,9 +142,7 @@ def get_retry_counts(
         select due_within, retry_events
           from pgq.get_retry_counts(%s::text, %s::text, %s::integer)"""
     most, decode = check.count("limit", limit), records(RetryCount)
-    return consumer_call(
-        "get_retry_counts", sql, queue, consumer, most, decode=decode, pgqpy_only=True
-    )
+    return consumer_call("get_retry_counts", sql, queue, consumer, most, decode=decode)
 
 
 _REGISTRATIONS = """
@@ -153,12 +162,12 @@ def get_registrations(
 ) -> Call[list[Registration]]:
     """Return how consumers run: of one queue, of one name, or all, without subconsumers."""
     params: Row = (check.maybe_name("queue", queue), check.maybe_name("consumer", consumer))
-    return Call("registration", _REGISTRATIONS, params, records(Registration), pgqpy_only=True)
+    return Call("registration", _REGISTRATIONS, params, records(Registration))
 
 
 def schema_version() -> Call[int]:
     """Return the version of the schema's tables."""
-    return Call("schema_version", "select pgq.schema_version()", (), value, pgqpy_only=True)
+    return Call("schema_version", "select pgq.schema_version()", (), value)
 
 
 def engine() -> Call[tuple[bool, bool]]:
@@ -195,7 +204,7 @@ def set_stall_policy(
         select pgq.set_stall_policy(%s::text, %s::text, %s::text, %s::interval, %s::bigint)"""
     limits = (check.interval("after", after), check.maybe_bigint("size", size))
     name = check.name("policy", policy)
-    return consumer_call("set_stall_policy", sql, queue, consumer, name, *limits, pgqpy_only=True)
+    return consumer_call("set_stall_policy", sql, queue, consumer, name, *limits)
 
 
 def reattach_consumer(queue: str, consumer: str, *, from_earliest: bool = False) -> Call[int]:
@@ -205,9 +214,7 @@ def reattach_consumer(queue: str, consumer: str, *, from_earliest: bool = False)
     with `from_earliest` the consumer goes on from there.
     """
     sql = "select pgq.reattach_consumer(%s::text, %s::text, %s::boolean)"
-    return consumer_call(
-        "reattach_consumer", sql, queue, consumer, bool(from_earliest), pgqpy_only=True
-    )
+    return consumer_call("reattach_consumer", sql, queue, consumer, bool(from_earliest))
 
 
 def get_stalled_info(queue: str | None = None) -> Call[list[StalledInfo]]:
@@ -217,9 +224,7 @@ def get_stalled_info(queue: str | None = None) -> Call[list[StalledInfo]]:
                held_for, held_bytes, exceeded, is_live
           from pgq.get_stalled_info(%s::text)"""
     decode = records(StalledInfo)
-    return Call(
-        "get_stalled_info", sql, (check.maybe_name("queue", queue),), decode, pgqpy_only=True
-    )
+    return Call("get_stalled_info", sql, (check.maybe_name("queue", queue),), decode)
 
 
 def get_rotation_info(queue: str) -> Call[list[RotationTable]]:
@@ -231,4 +236,4 @@ def get_rotation_info(queue: str) -> Call[list[RotationTable]]:
         select table_no, table_name, state, total_bytes, first_time, last_time, due, held_by, holder
           from pgq.get_rotation_info(%s::text)"""
     decode = records(RotationTable)
-    return queue_call("get_rotation_info", sql, queue, decode=decode, pgqpy_only=True)
+    return queue_call("get_rotation_info", sql, queue, decode=decode)

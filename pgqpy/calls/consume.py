@@ -59,7 +59,6 @@ def seek_consumer(queue: str, consumer: str, place: Place, *, discard: bool) -> 
         consumer,
         *params,
         decode=lambda rows: SeekResult(*rows[0]),
-        pgqpy_only=True,
         tick_id=tick,
     )
 
@@ -148,7 +147,7 @@ def event_retry_many(batch: Batch | int, retries: Iterable[tuple[Event, After]])
                        (pg_catalog.clock_timestamp() operator(pg_catalog.-) pg_catalog.now())
               from pg_catalog.unnest(%s::interval[]) with ordinality delay (after, number)
              order by number))"""
-    return batch_call("event_retry", sql, batch, ids, txids, delays, pgqpy_only=True)
+    return batch_call("event_retry", sql, batch, ids, txids, delays)
 
 
 def batch_retry(batch: Batch | int, after: Interval) -> Call[int]:
@@ -178,7 +177,7 @@ def finish_part(
     params = (batch_id, last, check.maybe_bigint("position", position), attempts)
     sql = "select pgq.finish_part(%s::bigint, %s::bigint, %s::bigint, %s::integer)"
     error_data = {"batch_id": batch_id, "event_id": last}
-    return Call("finish_part", sql, params, _is_one, error_data, pgqpy_only=True)
+    return Call("finish_part", sql, params, _is_one, error_data)
 
 
 _OPEN_BATCH = """
@@ -207,15 +206,13 @@ def open_batch(
         check.interval("min_interval", min_interval),
         held,
     )
-    return consumer_call(
-        "open_batch", _OPEN_BATCH, queue, consumer, *params, decode=decode, pgqpy_only=True
-    )
+    return consumer_call("open_batch", _OPEN_BATCH, queue, consumer, *params, decode=decode)
 
 
 def release_batch(batch: Batch | int) -> Call[bool]:
     """Take the attempt of an open batch back; False if it is not open."""
     sql = "select pgq.release_batch(%s::bigint)"
-    return batch_call("release_batch", sql, batch, decode=_is_one, pgqpy_only=True)
+    return batch_call("release_batch", sql, batch, decode=_is_one)
 
 
 def _is_one(rows: list[Row]) -> bool:

@@ -45,7 +45,7 @@ def add_cron(
         *(check.name("name", name), check.name("queue", queue), kind, data),
         *(" ".join(schedule.split()), timezone, check.name("missed", missed), *extras),
     )
-    return Call("add_cron", sql, params, value, {"queue": queue, "name": name}, pgqpy_only=True)
+    return Call("add_cron", sql, params, value, {"queue": queue, "name": name})
 
 
 def remove_cron(name: str) -> Call[int]:
@@ -94,7 +94,7 @@ def fire_cron(
 
 def _entry_call(function: str, sql: LiteralString, name: str, *more: object) -> Call[Any]:
     params = (check.name("name", name), *more)
-    return Call(function, sql, params, value, {"name": name}, pgqpy_only=True)
+    return Call(function, sql, params, value, {"name": name})
 
 
 _CRON_INFO = """
@@ -106,4 +106,4 @@ _CRON_INFO = """
 def get_cron_info(name: str | None) -> Call[list[CronEntry]]:
     """List one entry, or all (None)."""
     params: Row = (check.maybe_name("name", name),)
-    return Call("get_cron_info", _CRON_INFO, params, records(CronEntry), pgqpy_only=True)
+    return Call("get_cron_info", _CRON_INFO, params, records(CronEntry))

@@ -69,7 +69,7 @@ def event_dead(
     sql = """
         select pgq.event_dead(%s::bigint, %s::bigint[], %s::bigint[], %s::text[], %s::text[],
                               %s::text[], %s::integer[])"""
-    return batch_call("event_dead", sql, batch, ids, txids, *texts, pgqpy_only=True)
+    return batch_call("event_dead", sql, batch, ids, txids, *texts)
 
 
 class Wanted(NamedTuple):
@@ -133,9 +133,7 @@ def get_dead_event_bounds(
         select first_id, last_id, dead_events, has_more
           from pgq.get_dead_event_bounds(%s::text, %s::text, %s::bigint, %s::integer)"""
     params = (check.maybe_bigint("before", before), check.count("look", look))
-    return consumer_call(
-        "get_dead_event_bounds", sql, queue, consumer, *params, decode=_bounds, pgqpy_only=True
-    )
+    return consumer_call("get_dead_event_bounds", sql, queue, consumer, *params, decode=_bounds)
 
 
 def get_dead_events(
@@ -209,9 +207,7 @@ def _call(
 ) -> Call[T]:
     texts = {"type": wanted.type, "error": wanted.error}  # an error names the one that is wrong
     params = (*wanted, *more)
-    return consumer_call(
-        function, sql, queue, consumer, *params, decode=decode, pgqpy_only=True, **texts
-    )
+    return consumer_call(function, sql, queue, consumer, *params, decode=decode, **texts)
 
 
 def _ids_between(after: int | None, before: int | None) -> tuple[int | None, int | None]:

@@ -20,7 +20,7 @@ def set_consumer_filter(
     """Decide which events a consumer takes: 1 changed, 0 it was so."""
     sql = "select pgq.set_consumer_filter(%s::text, %s::text, %s::jsonb)"
     wanted = filter_json(types, extras)
-    return consumer_call("set_consumer_filter", sql, queue, consumer, wanted, pgqpy_only=True)
+    return consumer_call("set_consumer_filter", sql, queue, consumer, wanted)
 
 
 def filter_json(types: Types | None, extras: Extras | None) -> str | None:

@@ -11,7 +11,7 @@ from pgqpy.calls import _check as check
 from pgqpy.calls._call import Call, queue_call, records, value
 from pgqpy.calls.payload import Misfit, dumps
 from pgqpy.errors import InvalidArgument
-from pgqpy.records import Change, HistoryPoint
+from pgqpy.records import HistoryPoint, NotedChange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,9 +36,7 @@ def get_history(
           from pgq.get_history(%s::text, %s::timestamptz, %s::text)"""
     start = None if since is None else check.timestamp("since", since)
     name, decode = check.maybe_name("consumer", consumer), records(HistoryPoint)
-    return queue_call(
-        "get_history", sql, queue, start, name, decode=decode, pgqpy_only=True, consumer=consumer
-    )
+    return queue_call("get_history", sql, queue, start, name, decode=decode, consumer=consumer)
 
 
 def begin_change(
@@ -73,7 +71,7 @@ def begin_change(
         written,
         check.maybe_name("user", user),
     )
-    return Call("begin_change", sql, params, value, pgqpy_only=True)
+    return Call("begin_change", sql, params, value)
 
 
 def end_change(change: int, outcome: str) -> Call[int]:
@@ -83,10 +81,10 @@ def end_change(change: int, outcome: str) -> Call[int]:
     """
     sql = "select pgq.end_change(%s::bigint, %s::text)"
     params = (check.bigint("change", change), check.name("outcome", outcome))
-    return Call("end_change", sql, params, value, pgqpy_only=True)
+    return Call("end_change", sql, params, value)
 
 
-def get_changes(limit: int = 100, before: int | None = None) -> Call[list[Change]]:
+def get_changes(limit: int = 100, before: int | None = None) -> Call[list[NotedChange]]:
     """List the changes of the last 90 days, the newest first; `before`: with lower ids.
 
     Raises InvalidArgument if `limit` is not between 1 and 10,000.
@@ -96,4 +94,4 @@ def get_changes(limit: int = 100, before: int | None = None) -> Call[list[Change
                arguments, end_time, outcome
           from pgq.get_changes(%s::integer, %s::bigint)"""
     params = (check.count("limit", limit), check.maybe_bigint("before", before))
-    return Call("get_changes", sql, params, records(Change), pgqpy_only=True)
+    return Call("get_changes", sql, params, records(NotedChange))

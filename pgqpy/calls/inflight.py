@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pgqpy.calls._check import After, Interval
 
-MAX_LIMIT = 10_000  # events
+MAX_LIMIT = 10_000  # events of a claim, or of a key: see check_claim, check_limits
 
 Key = Literal["type", "extra1", "extra2", "extra3", "extra4"]
 """The field that orders events: those with the same value are handled in their order."""
@@ -63,14 +63,14 @@ def register_shared_consumer(
         select pgq.register_shared_consumer(%s::text, %s::text, %s::text, %s::integer,
                                             %s::integer, %s::double precision)"""
     params = (check.maybe_name("key", key), per_key, limit_in_flight, rate)
-    return consumer_call("register_shared_consumer", sql, queue, consumer, *params, pgqpy_only=True)
+    return consumer_call("register_shared_consumer", sql, queue, consumer, *params)
 
 
 def receive(queue: str, consumer: str, limit: int, lease: Interval) -> Call[Claimed]:
     """Claim events, in a transaction without any other call."""
     sql = _EVENTS + "receive(%s::text, %s::text, %s::integer, %s::interval, null, true)"
     params = _limits(limit, lease)
-    return consumer_call("receive", sql, queue, consumer, *params, decode=_claimed, pgqpy_only=True)
+    return consumer_call("receive", sql, queue, consumer, *params, decode=_claimed)
 
 
 def done_receive(
@@ -83,21 +83,14 @@ def done_receive(
     )
     params = (token, list(ids), *_limits(limit, lease))
     return consumer_call(
-        "done_receive",
-        sql,
-        queue,
-        consumer,
-        *params,
-        decode=_claimed,
-        pgqpy_only=True,
-        event_ids=list(ids),
+        "done_receive", sql, queue, consumer, *params, decode=_claimed, event_ids=list(ids)
     )
 
 
 def done_of(queue: str, consumer: str, token: int, ids: Sequence[int]) -> Call[int]:
     """End events of one claim; return how many: fewer, the lease has ended."""
     sql = "select pgq.done(%s::text, %s::text, %s::bigint, %s::bigint[])"
-    return consumer_call("done", sql, queue, consumer, token, list(ids), pgqpy_only=True)
+    return consumer_call("done", sql, queue, consumer, token, list(ids))
 
 
 def done(queue: str, consumer: str, events: Sequence[tuple[int, int]]) -> Call[list[int]]:
@@ -109,7 +102,7 @@ def done(queue: str, consumer: str, events: Sequence[tuple[int, int]]) -> Call[l
                                pg_catalog.unnest(%s::bigint[]) as id) e
                  group by token order by token) claim"""
     params = ([token for token, _ in events], [event_id for _, event_id in events])
-    return consumer_call("done", sql, queue, consumer, *params, decode=_lost, pgqpy_only=True)
+    return consumer_call("done", sql, queue, consumer, *params, decode=_lost)
 
 
 def retry(
@@ -120,13 +113,13 @@ def retry(
         select pgq.retry(%s::text, %s::text, %s::bigint, %s::bigint[], %s::interval,
                          %s::boolean)"""
     params = (token, list(ids), check.delay(after), bool(keep_key))
-    return consumer_call("retry", sql, queue, consumer, *params, pgqpy_only=True)
+    return consumer_call("retry", sql, queue, consumer, *params)
 
 
 def release(queue: str, consumer: str, token: int, ids: Sequence[int]) -> Call[int]:
     """Return events that no handler has begun; return how many: fewer, the lease has ended."""
     sql = "select pgq.release(%s::text, %s::text, %s::bigint, %s::bigint[])"
-    return consumer_call("release", sql, queue, consumer, token, list(ids), pgqpy_only=True)
+    return consumer_call("release", sql, queue, consumer, token, list(ids))
 
 
 def dead(
@@ -142,14 +135,14 @@ def dead(
                         %s::text)"""
     failure = failure_of(why)
     params = (token, list(ids), failure.reason, failure.error, failure.traceback)
-    return consumer_call("dead", sql, queue, consumer, *params, pgqpy_only=True)
+    return consumer_call("dead", sql, queue, consumer, *params)
 
 
 def extend(queue: str, consumer: str, token: int, lease: Interval) -> Call[int]:
     """Extend the lease of a claim; return how many events the claim still has."""
     sql = "select pgq.extend(%s::text, %s::text, %s::bigint, %s::interval)"
     length = check.required_interval("seconds", lease)
-    return consumer_call("extend", sql, queue, consumer, token, length, pgqpy_only=True)
+    return consumer_call("extend", sql, queue, consumer, token, length)
 
 
 def hold(
@@ -161,11 +154,11 @@ def hold(
     """
     sql = "select pgq.hold(%s::text, %s::text, %s::text, %s::interval, %s::boolean)"
     length = check.required_interval("lease", lease)
-    return consumer_call("hold", sql, queue, consumer, name, length, keeps_session, pgqpy_only=True)
+    return consumer_call("hold", sql, queue, consumer, name, length, keeps_session)
 
 
-def renew(holder: int, lease: Interval) -> Call[bool]:
-    """Extend the lease of a holder; False: it had ended."""
+def renew(holder: int, lease: Interval) -> Call[int | None]:
+    """Extend the lease of a holder; return how many its consumer has. None: it had ended."""
     length = check.required_interval("lease", lease)
     return Call("renew", "select pgq.renew(%s::integer, %s::interval)", (holder, length), value)
 
@@ -190,7 +183,7 @@ def claim(
         else "done_receive(%s::text, %s::text, null, null, %s::integer, %s::interval, %s::integer)"
     )
     params = (*_limits(limit, lease), holder)
-    return consumer_call(function, sql, queue, consumer, *params, decode=_claim, pgqpy_only=True)
+    return consumer_call(function, sql, queue, consumer, *params, decode=_claim)
 
 
 def _limits(limit: int, lease: Interval) -> Row:

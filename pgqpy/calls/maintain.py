@@ -38,7 +38,7 @@ def ticker_external(
 def tick_queue(queue: str) -> Call[Tick | None]:
     """Tick one queue now, due or not; None if it takes no ticks here."""
     sql = "select tick_id, tick_snapshot::text from pgq.tick_queue(%s::text)"
-    return queue_call("tick_queue", sql, queue, decode=record(Tick), pgqpy_only=True)
+    return queue_call("tick_queue", sql, queue, decode=record(Tick))
 
 
 def force_tick(queue: str) -> Call[int | None]:
@@ -56,7 +56,7 @@ def maint_history() -> Call[int]:
 
     The ticker calls it once a minute.
     """
-    return Call("maint_history", "select pgq.maint_history()", (), value, pgqpy_only=True)
+    return Call("maint_history", "select pgq.maint_history()", (), value)
 
 
 def maint_operations() -> Call[list[MaintOperation]]:

@@ -74,7 +74,7 @@ def insert_event_once(
                 pg_catalog.clock_timestamp() operator(pg_catalog.+) %s::interval),
             ev_type => %s::text, ev_data => %s::text, ev_extra1 => %s::text,
             ev_extra2 => %s::text, ev_extra3 => %s::text, ev_extra4 => %s::text)"""
-    return queue_call("insert_event_once", sql, queue, *more, decode=_inserted, pgqpy_only=True)
+    return queue_call("insert_event_once", sql, queue, *more, decode=_inserted)
 
 
 def _inserted(rows: list[Row]) -> InsertedOnce:
@@ -95,7 +95,7 @@ def insert_events(queue: str, piece: Piece) -> Call[list[int]]:
                                  %s::text[], %s::text[], %s::text[], %s::text[])"""
     params = (check.name("queue", queue), *piece.columns)
     error_data = {"queue": queue, "index": piece.first}
-    return Call("insert_events", sql, params, _ids, error_data, pgqpy_only=True)
+    return Call("insert_events", sql, params, _ids, error_data)
 
 
 def _ids(rows: list[Row]) -> list[int]:
@@ -133,7 +133,7 @@ def open_stage(queue: str, writer: str, epoch: int | None = None) -> Call[int | 
     """
     more = (check.name("writer", writer), check.maybe_bigint("epoch", epoch))
     sql = "select pgq.open_stage(%s::text, %s::text, %s::bigint)"
-    return queue_call("open_stage", sql, queue, *more, pgqpy_only=True)
+    return queue_call("open_stage", sql, queue, *more)
 
 
 def commit_stage(
@@ -167,13 +167,13 @@ def commit_stage(
     sql = """
         select pgq.commit_stage(%s::text, %s::text, %s::bigint, %s::bigint[],
                                 %s::bigint, %s::bigint)"""
-    return queue_call("commit_stage", sql, queue, *more, pgqpy_only=True)
+    return queue_call("commit_stage", sql, queue, *more)
 
 
 def drop_stage(queue: str, writer: str) -> Call[int]:
     """Drop the stages of a writer that were not released; return their number."""
     sql = "select pgq.drop_stage(%s::text, %s::text)"
-    return queue_call("drop_stage", sql, queue, check.name("writer", writer), pgqpy_only=True)
+    return queue_call("drop_stage", sql, queue, check.name("writer", writer))
 
 
 def due_time(
@@ -203,7 +203,7 @@ def insert_event_at(
             %s::text, coalesce(%s::timestamptz,
                 pg_catalog.clock_timestamp() operator(pg_catalog.+) %s::interval),
             %s::text, %s::text, %s::text, %s::text, %s::text, %s::text)"""
-    return queue_call("insert_event_at", sql, queue, *time_and_delay(due), *texts, pgqpy_only=True)
+    return queue_call("insert_event_at", sql, queue, *time_and_delay(due), *texts)
 
 
 def time_and_delay(
@@ -228,7 +228,7 @@ def insert_events_at(queue: str, time: datetime, piece: Piece) -> Call[list[int]
                                     %s::text[], %s::text[], %s::text[])"""
     params = (check.name("queue", queue), time, *piece.columns)
     error_data = {"queue": queue, "index": piece.first}
-    return Call("insert_events_at", sql, params, _ids, error_data, pgqpy_only=True)
+    return Call("insert_events_at", sql, params, _ids, error_data)
 
 
 def get_delayed_events(queue: str, limit: int | None) -> Call[list[DelayedEvent]]:
@@ -239,7 +239,7 @@ def get_delayed_events(queue: str, limit: int | None) -> Call[list[DelayedEvent]
           from pgq.get_delayed_events(%s::text, %s::integer)"""
     more = check.count("limit", limit)
     decode = records(DelayedEvent)
-    return queue_call("get_delayed_events", sql, queue, more, decode=decode, pgqpy_only=True)
+    return queue_call("get_delayed_events", sql, queue, more, decode=decode)
 
 
 def get_delayed_counts(limit: int | None = 10_000) -> Call[list[DelayedCount]]:
@@ -249,7 +249,7 @@ def get_delayed_counts(limit: int | None = 10_000) -> Call[list[DelayedCount]]:
     """
     sql = "select queue_name, delayed_events, overdue from pgq.get_delayed_counts(%s::integer)"
     params = (check.count("limit", limit),)
-    return Call("get_delayed_counts", sql, params, records(DelayedCount), pgqpy_only=True)
+    return Call("get_delayed_counts", sql, params, records(DelayedCount))
 
 
 def move_delayed_events(left_out: Iterable[str] = ()) -> Call[DelayedMoves]:
@@ -259,7 +259,7 @@ def move_delayed_events(left_out: Iterable[str] = ()) -> Call[DelayedMoves]:
     """
     sql = "select moved, next_delayed, next_retry from pgq.move_delayed_events(%s::text[])"
     names = [check.name("queue", each) for each in left_out]
-    return Call("move_delayed_events", sql, (names,), _moves, pgqpy_only=True)
+    return Call("move_delayed_events", sql, (names,), _moves)
 
 
 def _moves(rows: list[tuple[int, timedelta | None, timedelta | None]]) -> DelayedMoves:
@@ -271,9 +271,7 @@ def cancel_event(queue: str, events: Events) -> Call[list[Cancellation]]:
     sql = """
         select ev_id, consumer_name, state from pgq.cancel_event(%s::text, %s::bigint[])"""
     decode = records(Cancellation)
-    return queue_call(
-        "cancel_event", sql, queue, _event_ids(events), decode=decode, pgqpy_only=True
-    )
+    return queue_call("cancel_event", sql, queue, _event_ids(events), decode=decode)
 
 
 def skip_event(queue: str, consumer: str, events: Events) -> Call[list[Cancellation]]:
@@ -282,9 +280,7 @@ def skip_event(queue: str, consumer: str, events: Events) -> Call[list[Cancellat
         select ev_id, consumer_name, state
           from pgq.skip_event(%s::text, %s::text, %s::bigint[])"""
     decode = records(Cancellation)
-    return consumer_call(
-        "skip_event", sql, queue, consumer, _event_ids(events), decode=decode, pgqpy_only=True
-    )
+    return consumer_call("skip_event", sql, queue, consumer, _event_ids(events), decode=decode)
 
 
 def _event_ids(events: Events) -> list[int]:

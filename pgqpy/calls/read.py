@@ -21,7 +21,6 @@ FETCH_SIZE = 1000  # events held by the client at a time
 
 COLUMNS: LiteralString = """ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,
     ev_extra1, ev_extra2, ev_extra3, ev_extra4"""
-NO_ID = -(2**63)  # below the id of every event
 
 # Opens a cursor in the running transaction, and returns its first events. PGQ get_batch_cursor.
 OPEN_CURSOR = sql.SQL(
@@ -83,13 +82,6 @@ def declare_held(name: str, query: str) -> sql.Composed:
     """
     statement = sql.SQL("declare {} no scroll cursor with hold for {}")
     return statement.format(sql.Identifier(name), sql.SQL(query))
-
-
-def page(query: str, after: int, limit: int) -> sql.Composed:
-    """Select at most `limit` events, with ids above `after`, out of a query of batch_event_sql."""
-    text = "select {} from ({}) event where ev_id > {} order by ev_id, ev_txid limit {}"
-    parts = (sql.SQL(COLUMNS), sql.SQL(query), sql.Literal(after), sql.Literal(limit))
-    return sql.SQL(text).format(*parts)
 
 
 def fetch(name: str, size: int) -> sql.Composed:

@@ -78,15 +78,7 @@ def begin_replay(
         for name, time in (("since", since), ("until", until))
     )
     return consumer_call(
-        "begin_replay",
-        sql,
-        queue,
-        consumer,
-        asked,
-        *times,
-        again,
-        decode=_to_replay,
-        pgqpy_only=True,
+        "begin_replay", sql, queue, consumer, asked, *times, again, decode=_to_replay
     )
 
 
@@ -124,4 +116,4 @@ def replay_events(
                %s::text[])"""
     )
     more = (*position, *to_position, done, *map(list, events))
-    return consumer_call("replay_events", sql, queue, consumer, *more, pgqpy_only=True)
+    return consumer_call("replay_events", sql, queue, consumer, *more)

@@ -23,7 +23,7 @@ def set_consumer_limits(
         select pgq.set_consumer_limits(%s::text, %s::text, %s::integer, %s::integer,
                                        %s::double precision)"""
     params = (per_key, limit_in_flight, rate)
-    return consumer_call("set_consumer_limits", sql, queue, consumer, *params, pgqpy_only=True)
+    return consumer_call("set_consumer_limits", sql, queue, consumer, *params)
 
 
 def set_consumer_mode(
@@ -41,7 +41,7 @@ def set_consumer_mode(
     """
     sql = "select pgq.set_consumer_mode(%s::text, %s::text, %s::text, %s::text, %s::integer)"
     params = (mode, check.maybe_name("key", key), per_key)
-    return consumer_call("set_consumer_mode", sql, queue, consumer, *params, pgqpy_only=True)
+    return consumer_call("set_consumer_mode", sql, queue, consumer, *params)
 
 
 def set_due(queue: str, consumer: str, event_id: int, due: datetime) -> Call[int]:
@@ -51,19 +51,19 @@ def set_due(queue: str, consumer: str, event_id: int, due: datetime) -> Call[int
     of one that is claimed ends then.
     """
     sql = "select pgq.set_due(%s::text, %s::text, %s::bigint, %s::timestamptz)"
-    return consumer_call("set_due", sql, queue, consumer, event_id, due, pgqpy_only=True)
+    return consumer_call("set_due", sql, queue, consumer, event_id, due)
 
 
 def finish_event(queue: str, consumer: str, event_id: int, *, keep: bool) -> Call[int]:
     """End an event in flight by its id, and perhaps keep it: 1; 0: it is not in flight."""
     sql = "select pgq.finish_event(%s::text, %s::text, %s::bigint, %s::boolean)"
-    return consumer_call("finish_event", sql, queue, consumer, event_id, keep, pgqpy_only=True)
+    return consumer_call("finish_event", sql, queue, consumer, event_id, keep)
 
 
 def bury_event(queue: str, consumer: str, event_id: int, reason: str) -> Call[int]:
     """Make an event in flight dead by its id: 1; 0: it is not in flight."""
     sql = "select pgq.bury_event(%s::text, %s::text, %s::bigint, %s::text)"
-    return consumer_call("bury_event", sql, queue, consumer, event_id, reason, pgqpy_only=True)
+    return consumer_call("bury_event", sql, queue, consumer, event_id, reason)
 
 
 def get_kept_events(
@@ -75,27 +75,23 @@ def get_kept_events(
                ev_extra3, ev_extra4
           from pgq.get_kept_events(%s::text, %s::text, %s::integer, %s::bigint)"""
     params, decode = (check.count("limit", limit), after), records(KeptEvent)
-    return consumer_call(
-        "get_kept_events", sql, queue, consumer, *params, decode=decode, pgqpy_only=True
-    )
+    return consumer_call("get_kept_events", sql, queue, consumer, *params, decode=decode)
 
 
 def delete_kept_events(queue: str, consumer: str, event_ids: Sequence[int] | None) -> Call[int]:
     """Delete kept events; None: all. Returns how many."""
     sql = "select pgq.delete_kept_events(%s::text, %s::text, %s::bigint[])"
     ids = None if event_ids is None else list(event_ids)
-    return consumer_call("delete_kept_events", sql, queue, consumer, ids, pgqpy_only=True)
+    return consumer_call("delete_kept_events", sql, queue, consumer, ids)
 
 
 def get_waiting_keys(queue: str, consumer: str, limit: int = 10) -> Call[list[WaitingKey]]:
-    """Return the keys behind whose first events most others wait."""
+    """Return the keys with the most waiting events."""
     sql = """
         select key, waiting, first_id, first_time, first_state, first_attempts, first_due
           from pgq.get_waiting_keys(%s::text, %s::text, %s::integer)"""
     most, decode = check.count("limit", limit), records(WaitingKey)
-    return consumer_call(
-        "get_waiting_keys", sql, queue, consumer, most, decode=decode, pgqpy_only=True
-    )
+    return consumer_call("get_waiting_keys", sql, queue, consumer, most, decode=decode)
 
 
 def get_waiting_events(
@@ -113,9 +109,7 @@ def get_waiting_events(
           from pgq.get_waiting_events(%s::text, %s::text, %s::text, %s::bigint[], %s::integer)"""
     params = (state, None if ids is None else list(ids), check.count("limit", limit))
     decode = records(WaitingEvent)
-    return consumer_call(
-        "get_waiting_events", sql, queue, consumer, *params, decode=decode, pgqpy_only=True
-    )
+    return consumer_call("get_waiting_events", sql, queue, consumer, *params, decode=decode)
 
 
 def get_inflight(queue: str | None = None, consumer: str | None = None) -> Call[list[InflightInfo]]:
@@ -126,19 +120,19 @@ def get_inflight(queue: str | None = None, consumer: str | None = None) -> Call[
                crashes
           from pgq.get_inflight(%s::text, %s::text)"""
     params: Row = (check.maybe_name("queue", queue), check.maybe_name("consumer", consumer))
-    return Call("get_inflight", sql, params, records(InflightInfo), pgqpy_only=True)
+    return Call("get_inflight", sql, params, records(InflightInfo))
 
 
 def get_holders(queue: str | None = None, consumer: str | None = None) -> Call[list[Holder]]:
-    """Return who holds claims of shared consumers: of one queue, of one name, or all."""
+    """Return the holders of claims of shared consumers: of one queue, of one name, or all."""
     sql = """
         select queue_name, consumer_name, holder, name, since, lease_until, events, oldest_claim
           from pgq.get_holders(%s::text, %s::text)"""
     params: Row = (check.maybe_name("queue", queue), check.maybe_name("consumer", consumer))
-    return Call("get_holders", sql, params, records(Holder), pgqpy_only=True)
+    return Call("get_holders", sql, params, records(Holder))
 
 
 def queue_length(queue: str, consumer: str) -> Call[int]:
-    """Return how many events a consumer has still to handle, exactly: it reads them."""
+    """Return the exact number of events that are left for a consumer; it reads them."""
     sql = "select pgq.queue_length(%s::text, %s::text)"
-    return consumer_call("queue_length", sql, queue, consumer, pgqpy_only=True)
+    return consumer_call("queue_length", sql, queue, consumer)

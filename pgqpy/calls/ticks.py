@@ -43,7 +43,7 @@ def get_tick_info(
         select tick_id, tick_time, tick_snapshot::text, tick_event_seq, events
           from pgq.get_tick_info(%s::text, %s::bigint, %s::bigint)"""
     decode = records(TickInfo)
-    return queue_call("get_tick_info", text, queue, *ticks, decode=decode, pgqpy_only=True)
+    return queue_call("get_tick_info", text, queue, *ticks, decode=decode)
 
 
 def get_tick_marks(queue: str, marks: int = 200) -> Call[list[TickMark]]:
@@ -56,7 +56,7 @@ def get_tick_marks(queue: str, marks: int = 200) -> Call[list[TickMark]]:
         select tick_id, tick_time, tick_event_seq
           from pgq.get_tick_marks(%s::text, %s::integer)"""
     wanted, decode = check.count("marks", marks), records(TickMark)
-    return queue_call("get_tick_marks", text, queue, wanted, decode=decode, pgqpy_only=True)
+    return queue_call("get_tick_marks", text, queue, wanted, decode=decode)
 
 
 def get_tick_at(queue: str, time: datetime) -> Call[int | None]:
@@ -66,7 +66,7 @@ def get_tick_at(queue: str, time: datetime) -> Call[int | None]:
     are later. Everybody may call it. Raises QueueNotFound.
     """
     text = "select pgq.get_tick_at(%s::text, %s::timestamptz)"
-    return queue_call("get_tick_at", text, queue, check.timestamp("time", time), pgqpy_only=True)
+    return queue_call("get_tick_at", text, queue, check.timestamp("time", time))
 
 
 def get_tick_stages(queue: str, from_tick: int, to_tick: int) -> Call[list[TickStage]]:
@@ -76,7 +76,7 @@ def get_tick_stages(queue: str, from_tick: int, to_tick: int) -> Call[list[TickS
     """
     ticks, decode = _ticks(from_tick, to_tick), records(TickStage)
     text = "select * from pgq.get_tick_stages(%s::text, %s::bigint, %s::bigint)"
-    return queue_call("get_tick_stages", text, queue, *ticks, decode=decode, pgqpy_only=True)
+    return queue_call("get_tick_stages", text, queue, *ticks, decode=decode)
 
 
 def tick_event_sql(
@@ -101,7 +101,7 @@ def tick_event_sql(
     ids = None if stages is None else [check.bigint("stage", stage) for stage in stages]
     params = (*_ticks(from_tick, to_tick), ids, filter_json(types, extras))
     text = "select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint, %s::bigint[], %s::jsonb)"
-    return queue_call("tick_event_sql", text, queue, *params, pgqpy_only=True)
+    return queue_call("tick_event_sql", text, queue, *params)
 
 
 def pin_range(queue: str, consumer: str, from_tick: int, to_tick: int) -> Call[int]:
@@ -116,7 +116,7 @@ def pin_range(queue: str, consumer: str, from_tick: int, to_tick: int) -> Call[i
     """
     ticks = _ticks(from_tick, to_tick)
     text = "select pgq.pin_range(%s::text, %s::text, %s::bigint, %s::bigint)"
-    return consumer_call("pin_range", text, queue, consumer, *ticks, pgqpy_only=True)
+    return consumer_call("pin_range", text, queue, consumer, *ticks)
 
 
 def advance_subscription(queue: str, consumer: str, from_tick: int, to_tick: int) -> Call[int]:
@@ -130,7 +130,7 @@ def advance_subscription(queue: str, consumer: str, from_tick: int, to_tick: int
     """
     ticks = _ticks(from_tick, to_tick)
     text = "select pgq.advance_subscription(%s::text, %s::text, %s::bigint, %s::bigint)"
-    return consumer_call("advance_subscription", text, queue, consumer, *ticks, pgqpy_only=True)
+    return consumer_call("advance_subscription", text, queue, consumer, *ticks)
 
 
 def events(queue: str, from_tick: int, to_tick: int) -> read.EventSet:

@@ -40,6 +40,7 @@ COMMANDS = {  # the module in pgqpy.cli, and the help
     "queue": ("queue", "Create, configure, inspect or drop queues."),
     "consumer": ("consumer", "Register, configure, inspect or run consumers."),
     "event": ("event", "Insert, list or cancel events; manage those that wait or are dead."),
+    "capture": ("capture", "Turn changes of tables into events; copy the rows that are there."),
     "cron": ("cron", "Insert events by the clock: add, list, pause or remove cron entries."),
     "archive": ("archive", "Keep events in files or a table for longer than the queue does."),
     "pipeline": ("pipeline", "Stream a queue's events to files, with Spark."),

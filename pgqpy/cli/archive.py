@@ -44,15 +44,6 @@ QUEUES = {
     "from": "from_time",
     "to": "to_time",
 }
-FILES = {
-    "file": "path",
-    "events": "events",
-    "bytes": "bytes",
-    "from tick": "from_tick",
-    "to tick": "to_tick",
-    "from": "from_time",
-    "to": "to_time",
-}
 
 # What the server must not store: the user and password, or access key, of a URL. In URLs of Azure
 # the container is in that place, and two containers are two archives.
@@ -115,35 +106,23 @@ def run(target: Target, *, to: str, **options: Any) -> None:
 @archive.command("list")
 @location_argument
 @queue_option
-@click.option("--files", "by_file", is_flag=True, help="Show each file. It reads all footers.")
 @click.option("--verify", is_flag=True, help="Read all files, and report what is damaged instead.")
 @json_option
-def list_(location: str, *, queue: str | None, by_file: bool, verify: bool, as_json: bool) -> int:
+def list_(location: str, *, queue: str | None, verify: bool, as_json: bool) -> int:
     """List the queues in an archive, with the ticks, times and sizes of their files.
 
     With --verify each file must begin where the one before ends, be as it was written, and come
     from the same queue. The exit code is 1 if there is a problem, or no file.
 
-    Example: pgqpy archive list s3://bucket/events --queue orders --files
+    Example: pgqpy archive list s3://bucket/events --queue orders
     """
     store = open_store(location)
     if verify:
         return _verify(store, location, queue)
-    from pgqpy.archive.files import read_info
-
-    rows: list[dict[str, Any]] = []
-    for found in _chosen(store, queue):
-        if by_file:
-            for file in found.files:
-                info = read_info(store, file.path)
-                times = {"from_time": info.start.time, "to_time": info.end.time}
-                row = {"queue": found.identity.queue, "events": info.events, "bytes": file.size}
-                rows.append({**row, **file._asdict(), **times})
-        else:
-            rows.append(_summary(store, found))
+    rows = [_summary(store, found) for found in _chosen(store, queue)]
     if not rows and not store.exists():
         raise InvalidArgument(f"there is no folder {location}", parameter="location")
-    show_rows(rows, FILES if by_file else QUEUES, as_json=as_json)
+    show_rows(rows, QUEUES, as_json=as_json)
     return 0
 
 

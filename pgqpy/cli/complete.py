@@ -24,22 +24,9 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT = 2  # seconds, libpq's minimum
 STATEMENT_TIMEOUT = 2000  # milliseconds
 
-REGISTRATION = (  # of consumer set
-    "mode",
-    "key",
-    "per_key",
-    "limit_in_flight",
-    "rate",
-    "type",
-    "extra1",
-    "extra2",
-    "extra3",
-    "extra4",
-    "policy",
-    "after",
-    "size",
-    "attached",
-)
+CONDITIONS = ("type", "extra1", "extra2", "extra3", "extra4")
+SHARING = ("mode", "key", "per_key", "limit_in_flight", "rate")
+REGISTRATION = (*SHARING, *CONDITIONS, "policy", "after", "size", "attached")  # of consumer set
 
 
 def queues(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -76,7 +63,7 @@ def registration(_ctx: click.Context, _param: click.Parameter, incomplete: str) 
 
 def extras(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of an extra."""
-    return _matches(incomplete, (f"extra{number}=" for number in range(1, 5)))
+    return _matches(incomplete, (f"{name}=" for name in CONDITIONS[1:]))
 
 
 def consumer_settings(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

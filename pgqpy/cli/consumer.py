@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +11,7 @@ from psycopg.errors import LockNotAvailable
 from pgqpy import calls
 from pgqpy.calls import filters
 from pgqpy.cli import complete, consumer_details, queries
+from pgqpy.cli.complete import CONDITIONS, SHARING
 from pgqpy.cli.consumer_details import policy_as_text
 from pgqpy.cli.options import (
     Noun,
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 
 STALE = timedelta(seconds=10)  # since the last tick: new events wait no longer while a ticker runs
-FILTERS = ("type", "extra1", "extra2", "extra3", "extra4")
-SHARING = ("mode", "key", "per_key", "limit_in_flight", "rate")
 LEVELS = ("debug", "info", "warning", "error")
 LIST = {
     "queue": "queue_name",
@@ -96,14 +94,8 @@ def consumer() -> None:
 @click.option("--shared", is_flag=True, help="Any number of processes may run it, not one.")
 @click.option(
     "--key",
-    type=click.Choice(FILTERS),
+    type=click.Choice(CONDITIONS),
     help="With --shared: events that are alike here come one after the other.",
-)
-@click.option(
-    "--per-key",
-    type=click.IntRange(min=1),
-    default=1,
-    help="With --key: so many of them at a time; above 1 in no order.",
 )
 @connected
 def register(
@@ -115,25 +107,23 @@ def register(
     extras: tuple[str, ...],
     shared: bool,
     key: Key | None,
-    per_key: int,
 ) -> None:
     """Register a consumer on a queue. It receives the events inserted from now on.
 
     With --type or --extra it takes only these. A consumer that is registered already keeps its
-    position: pgqpy consumer seek moves it. pgqpy consumer set makes it shared.
+    position: pgqpy consumer seek moves it. pgqpy consumer set makes it shared, and limits it.
 
     Example: pgqpy consumer register orders billing --type 'order.*' --shared --key extra1
     """
-    if (key is not None and not shared) or (per_key > 1 and key is None):
-        raise click.UsageError("--per-key needs --key, and --key needs --shared")
+    if key is not None and not shared:
+        raise click.UsageError("--key needs --shared")
     values: dict[str, list[str]] = {"type": [*types]} if types else {}
     for extra, value in split_settings(extras, "--extra extra1=eu"):
-        if extra not in FILTERS[1:]:
-            raise click.UsageError(f"--extra {extra}=…: there are {', '.join(FILTERS[1:])}")
+        if extra not in CONDITIONS[1:]:
+            raise click.UsageError(f"--extra {extra}=…: there are {', '.join(CONDITIONS[1:])}")
         values.setdefault(extra, []).append(value)
     with target.client() as client, client.transaction():
-        call = calls.inflight.register_shared_consumer(queue, name, key, per_key=per_key)
-        new = client.call(call) if shared else client.register_consumer(queue, name)
+        new = client.register_consumer(queue, name, shared=shared, key=key)
         filtered = f": {set_filter(client, queue, name, values)}" if values else ""
     say(f"registered {name} on {queue}{'' if new else ' already'}{filtered}")
 
@@ -309,22 +299,6 @@ def run(
     return 0
 
 
-UNITS = {"": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-SIZE = re.compile(r"(\d{1,6}(?:\.\d+)?|\d+) ?(|kB|MB|GB|TB)", re.ASCII)
-LARGEST = 1 << 62  # bytes
-
-
-def parse_size(value: str | None) -> int | None:
-    """Return a number of bytes."""
-    if value is None:
-        return None
-    found = SIZE.fullmatch(value.strip())
-    size = float(found[1]) * UNITS[found[2]] if found else LARGEST
-    if size < LARGEST:
-        return int(size)
-    raise click.UsageError(f"{value!r} is no size: write 500MB, 20GB, 1.5TB")
-
-
 @consumer.command("set")
 @click.argument("queue", shell_complete=complete.queues)
 @click.argument("name", shell_complete=complete.consumers)
@@ -382,7 +356,7 @@ def _check(given: Given) -> None:
         if setting not in complete.REGISTRATION:
             known = ", ".join(complete.REGISTRATION)
             raise click.UsageError(f"there is no setting {setting!r}: {known}")
-        if len(values) > 1 and setting not in FILTERS:
+        if len(values) > 1 and setting not in CONDITIONS:
             raise click.UsageError(f"{setting} is set twice")
         if (needed := NEEDS.get(setting)) and needed not in given:
             raise click.UsageError(f"{setting} needs {needed}=…")
@@ -443,7 +417,7 @@ def _set_sharing(client: Client, queue: str, name: str, given: Given) -> str:
 def set_filter(client: Client, queue: str, name: str, given: Given) -> str:
     """Change the filter, if `given` has conditions."""
     types = given.get("type")
-    extras = {each: given[each] for each in FILTERS[1:] if each in given}
+    extras = {each: given[each] for each in CONDITIONS[1:] if each in given}
     changed = client.set_consumer_filter(queue, name, types=types, extras=extras)
     what = f"takes {filters.describe_filter(types, extras)}"
     return what if changed else f"{what} already"
@@ -452,7 +426,7 @@ def set_filter(client: Client, queue: str, name: str, given: Given) -> str:
 def _set_policy(client: Client, queue: str, name: str, given: Given) -> str:
     (policy,) = given["policy"]
     after = to_timedelta(*given.get("after", [None]))
-    size = parse_size(*given.get("size", [None]))
+    ((size,),) = client.connection.execute(SIZE, given.get("size", [None])).fetchall()
     call = calls.admin.set_stall_policy(queue, name, policy, after=after, size=size)  # type: ignore[arg-type]  # as CHOICES
     changed = client.call(call)
     return f"{policy_as_text(policy, after, size)}{'' if changed else ' already'}"
@@ -471,13 +445,14 @@ NEEDS = {"key": "mode", "after": "policy", "size": "policy"}
 GONE = {"lanes": "mode=shared key=extra1 keeps the order of a key over any number of processes"}
 CHOICES = {
     "mode": ("plain", "shared"),
-    "key": (*FILTERS, "none"),
+    "key": (*CONDITIONS, "none"),
     "policy": ("warn", "detach"),
     "attached": ("yes", "earliest"),
 }
+SIZE = "select pg_size_bytes(%s)"
 CHANGES = (  # in this order; each with the settings that it takes
     (SHARING, _set_sharing),
-    (FILTERS, set_filter),
+    (CONDITIONS, set_filter),
     (("policy", "after", "size"), _set_policy),
     (("attached",), _attach),
 )

@@ -28,14 +28,15 @@ STATES = ("retrying", "parked")
 BURIED = "pgqpy event delete"  # the reason of the dead event
 CHUNK = 10_000  # dead events that one transaction retries or deletes
 PROGRESS_INTERVAL = 2.0  # seconds
+CONTENTS = {"type": "ev_type", "data": "ev_data"}
+EVENT = {"inserted": "ev_time", **CONTENTS}
 DEAD = {
     "event": "ev_id",
     "died": "dead_time",
     "tries": "dead_tries",
     "error": "dead_error",
     "reason": "dead_reason",
-    "type": "ev_type",
-    "data": "ev_data",
+    **CONTENTS,
 }
 GROUPS = {
     "type": "ev_type",
@@ -43,37 +44,10 @@ GROUPS = {
     "events": "dead_events",
     "last died": "last_dead_time",
 }
-RETRYING = {
-    "event": "ev_id",
-    "due": "due",
-    "retries": "ev_retry",
-    "inserted": "ev_time",
-    "type": "ev_type",
-    "data": "ev_data",
-}
-PARKED = {
-    "key": "key",
-    "event": "ev_id",
-    "due": "due",
-    "retries": "ev_retry",
-    "inserted": "ev_time",
-    "type": "ev_type",
-    "data": "ev_data",
-}
-KEPT = {
-    "event": "ev_id",
-    "kept": "kept_at",
-    "inserted": "ev_time",
-    "type": "ev_type",
-    "data": "ev_data",
-}
-DELAYED = {
-    "due": "ev_deliver_at",
-    "id": "ev_id",
-    "inserted": "ev_time",
-    "type": "ev_type",
-    "data": "ev_data",
-}
+RETRYING = {"event": "ev_id", "due": "due", "retries": "ev_retry", **EVENT}
+PARKED = {"key": "key", **RETRYING}
+KEPT = {"event": "ev_id", "kept": "kept_at", **EVENT}
+DELAYED = {"due": "ev_deliver_at", "id": "ev_id", **EVENT}
 # Events of the retry queue, and delayed ones, by their ids, or the first ones that are due.
 WAITING = """
     with of_it as (

@@ -27,12 +27,11 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 REMEDIES = {
     "QueueNotFound": "pgqpy queue list shows the queues, pgqpy queue create adds one",
     "ConsumerNotFound": "pgqpy consumer list shows the consumers, pgqpy consumer register adds one",
-    "WrongMode": "run it with these settings, or change them while no process runs it: pgqpy "
-    "consumer set QUEUE CONSUMER mode=shared key=… (or mode=plain)",
     "PQ005": "pgqpy queue show names the last tick",
     "PQ006": "pgqpy queue set QUEUE disable_insert=false allows inserts again",
     "PQ007": "pgqpy queue set QUEUE per_tx_limit=N raises the limit",
     "QueueInUse": "remove them, or add --force to drop the queue all the same",
+    "PQ026": "use the new name",
     "PQ023": "pgqpy cron list shows the cron entries",
     "ConsumerDetached": "pgqpy consumer set QUEUE CONSUMER attached=yes lets it go on",
     "PQ011": "pgqpy queue set QUEUE ticker_paused=false lets it tick again",

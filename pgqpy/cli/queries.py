@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from psycopg.rows import dict_row
 
 from pgqpy import calls
-from pgqpy.errors import ConsumerNotFound, QueueNotFound, SchemaMissing
+from pgqpy.errors import ConsumerNotFound, SchemaMissing
+from pgqpy.tick_ranges import queue_not_found
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -38,7 +39,7 @@ def queue_info(client: Client, name: str) -> QueueInfo:
     """Return the queue; QueueNotFound if there is none."""
     for found in client.get_queue_info(name):
         return found
-    raise QueueNotFound(queue=name)
+    raise queue_not_found(client, name)
 
 
 def queue_details(client: Client, name: str) -> dict[str, Any]:

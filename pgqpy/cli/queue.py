@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgqpy import calls
 from pgqpy.calls.admin import QUEUE_SETTINGS
 from pgqpy.cli import complete, queries
 from pgqpy.cli.options import Noun, Target, connected, json_option, on_terminal, split_settings
@@ -163,6 +164,28 @@ def set_(target: Target, name: str, settings: tuple[str, ...]) -> None:
     with target.client() as client, client.transaction():
         _configure(client, name, pairs)
     say(f"configured queue {name}")
+
+
+@queue.command()
+@click.argument("name", shell_complete=complete.queues)
+@click.argument("new_name")
+@connected
+def rename(target: Target, name: str, new_name: str) -> None:
+    """Rename a queue; those that use the old name are told the new one.
+
+    What belongs to the queue follows. The triggers of captured tables have its name, and are made
+    anew.
+
+    Example: pgqpy queue rename sales purchases
+    """
+    with target.client() as client, client.transaction():
+        captured = client.call(calls.capture.get_captures(name))
+        for each in captured:
+            client.call(calls.capture.remove_capture(each.table))
+        client.call(calls.admin.rename_queue(name, new_name))
+        for each in captured:
+            client.call(calls.capture.add_capture(new_name, each.table, always=each.always))
+    say(f"queue {name} is now {new_name}")
 
 
 def _split(settings: tuple[str, ...]) -> list[tuple[str, str]]:

@@ -82,7 +82,7 @@ def print_() -> None:
 
 @schema.command()
 @click.option("--force", is_flag=True, help="Drop queues and their events too.")
-@click.option("--roles", is_flag=True, help="Also drop the five pgq_ roles if they are unused.")
+@click.option("--roles", is_flag=True, help="Also drop the six pgq_ roles if they are unused.")
 @connected
 def uninstall(target: Target, *, force: bool, roles: bool) -> None:
     """Drop the schema pgq with everything in it.

@@ -33,7 +33,7 @@ COLUMNS = {
 HEALTHY = ("ok", "paused", "external")
 
 STANDBYS: LiteralString = f"""
-    select count(*) from ({locks.HOLDERS}) h
+    select count(*) from ({locks.OWNERS}) h
     where class = {locks.ENGINE} and object = {locks.WATCHING} and pid is distinct from %s
 """  # noqa: S608  # our own query within our own
 EXTENSION = "select from pg_extension where extname = 'pgq'"
@@ -132,8 +132,8 @@ def _queues(client: Client) -> Iterator[Row]:
     infos = client.get_queue_info()
     run = client.connection.execute
     cursor = client.connection.cursor()
-    found = cursor.execute(locks.HOLDER, [locks.ENGINE, locks.TICKING]).fetchone()
-    holder = locks.Holder(*found) if found else None
+    found = cursor.execute(locks.OWNER, [locks.ENGINE, locks.TICKING]).fetchone()
+    holder = locks.LockOwner(*found) if found else None
     pid = holder.pid if holder else None
     standbys = run(STANDBYS, [pid]).fetchone()
     skipped = {name for (name,) in run(SKIPPED).fetchall()}

@@ -6,6 +6,7 @@ import random
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
+from click.core import ParameterSource
 
 from pgqpy.cli.options import FiniteRange, Target, named_dsn, on_trial
 from pgqpy.errors import MissingExtra
@@ -78,45 +79,25 @@ class Parser(click.ParamType):  # type: ignore[type-arg]  # it takes one since c
 @click.command()
 @click.option(
     "--fill",
-    type=click.IntRange(0, 10_000_000),
-    help="Events inserted before the workers start.  [default: 1000; 0 with --rate]",
+    type=click.IntRange(1, 10_000_000),
+    default=1000,
+    show_default=True,
+    help="Events, inserted before the workers start.",
 )
 @click.option(
     "--rate",
     type=FiniteRange(0.1, 100_000),
-    help="Events inserted per second, while the workers run.",
+    help="Insert them while the workers run, so many per second.",
 )
 @click.option(
-    "--seconds",
-    type=FiniteRange(0.1, 86_400),
-    help="How long to insert at the rate.  [default: 10]",
-)
-@click.option(
-    "--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes."
-)
-@click.option("--shared", is_flag=True, help="Keep no order per key.")
-@click.option(
-    "--park", is_flag=True, help="A failed event keeps its key: the later ones of it wait."
-)
-@click.option(
-    "--concurrency",
-    type=click.IntRange(1, 1000),
-    default=1,
-    show_default=True,
-    help="Events side by side in each worker.",
+    "--workers", type=click.IntRange(1, 64), default=5, show_default=True, help="Processes."
 )
 @click.option(
     "--keys",
     type=click.IntRange(1, 1_000_000),
-    default=20,
+    default=6,
     show_default=True,
-    help="Different keys of events.",
-)
-@click.option(
-    "--types",
-    type=Parser("types"),
-    metavar="TYPE,...",
-    help="The workers take only these of placed, paid, sent; 'p*' is a prefix.",
+    help="Different keys of events, of three types.",
 )
 @click.option(
     "--work",
@@ -142,10 +123,28 @@ class Parser(click.ParamType):  # type: ignore[type-arg]  # it takes one since c
     help="Time between two kills of a worker; 0: never.",
 )
 @click.option(
-    "--keep/--delete",
-    default=None,
-    help="Leave the queue and its events; only with --dsn.  [default: delete]",
+    "--compare/--no-compare",
+    default=True,
+    show_default=True,
+    help="Put the same load on pggo_msg_queue too; that takes twice as long.",
 )
+@click.option(
+    "--delmsg", is_flag=True, help="pggo_msg_queue deletes a handled message instead of marking it."
+)
+@click.option(
+    "--sleep",
+    type=Parser("duration"),
+    default="1s",
+    show_default=True,
+    metavar="TIME",
+    help="How long a worker of pggo_msg_queue sleeps that found no message.",
+)
+@click.option(
+    "--schema",
+    type=click.File(),
+    help="SQL that makes the table of pggo_msg_queue and its indexes.",
+)
+@click.option("--keep", is_flag=True, help="Leave the queue and the table; only with --dsn.")
 @click.option(
     "--log",
     type=click.File("w", lazy=False),
@@ -154,31 +153,39 @@ class Parser(click.ParamType):  # type: ignore[type-arg]  # it takes one since c
 @click.option("--seed", type=click.IntRange(0), help="Repeat the random choices of another run.")
 @on_trial
 @click.pass_context
-def simulate(ctx: click.Context, /, target: Target, *, log: TextIO | None, **settings: Any) -> int:
+def simulate(
+    ctx: click.Context,
+    /,
+    target: Target,
+    *,
+    log: TextIO | None,
+    schema: TextIO | None,
+    **settings: Any,
+) -> int:
     """Verify on this machine that no event is lost, handled twice, or out of order.
 
     Producers insert events; workers handle them, fail, and are killed. Then a checker compares what
     was committed with what was handled. Exit code 1 if a promise was broken.
 
-    The simulation starts a temporary PostgreSQL (pip install 'pgqpy[embedded]') and ignores
-    PGQPY_DSN. With --dsn it uses that database, with a queue pgqpy_simulate.
+    Then pggo_msg_queue, a table that is polled with SKIP LOCKED, gets the same load without kills
+    and failures; the result shows both. Ctrl-C ends that part and leaves pgqpy's result.
 
-    Example: pgqpy simulate --rate 200 --seconds 10 --workers 3 --concurrency 4
+    The simulation starts a temporary PostgreSQL (pip install 'pgqpy[embedded]') and ignores
+    PGQPY_DSN. With --dsn it uses that database, with a queue and a schema pgqpy_simulate.
+
+    Example: pgqpy simulate --workers 12 --rate 100 --delmsg
     """
     from pgqpy.simulate import Options
     from pgqpy.simulate import run as run_simulation
 
     dsn = named_dsn(ctx, target)
-    if settings["keep"] is not None and dsn is None:
-        raise click.UsageError("--keep and --delete need --dsn: a temporary server is removed")
-    if settings["seconds"] is not None and settings["rate"] is None:
-        raise click.UsageError("--seconds needs --rate: --fill alone ends when all is handled")
-    if settings["rate"] is not None and settings["fill"] is None:
-        settings["fill"] = 0
+    if settings["keep"] and dsn is None:
+        raise click.UsageError("--keep needs --dsn: a temporary server is removed")
+    for name in ("delmsg", "sleep", "schema"):
+        given = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and not settings["compare"]:
+            raise click.UsageError(f"--{name} belongs to the comparison: leave out --no-compare")
     if settings["seed"] is None:
         settings["seed"] = random.SystemRandom().randrange(1_000_000)
-    try:
-        options = Options(**{name: value for name, value in settings.items() if value is not None})
-    except ValueError as exc:
-        raise click.UsageError(str(exc)) from exc
-    return run_simulation(options, dsn, log)
+    options = Options(**{name: value for name, value in settings.items() if value is not None})
+    return run_simulation(options, dsn, log, None if schema is None else schema.read())

@@ -36,7 +36,6 @@ logger = logging.getLogger("pgqpy.client")
 LINGER = 5.0  # seconds that the connection outlives the last wait: the next one often follows soon
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds between two attempts to connect
 EXIT_WAIT = 1.0  # seconds that the end of the process waits for the connections to be closed
-FORK_WAIT = 1.0  # seconds that a fork waits for a connection that is being made
 
 # A session whose client is dead must end: the server keeps notifications until all have read them.
 SETTINGS = {
@@ -49,7 +48,6 @@ SETTINGS = {
 
 _lock = threading.Lock()  # for _listeners, and for what they hold of waits
 _listeners: dict[str, _Listener] = {}
-_held: list[threading.Lock] = []  # during a fork
 
 
 class _Listener:
@@ -61,7 +59,6 @@ class _Listener:
         self._idle_since = 0.0
         self._channels: set[str] = set()  # that the connection listens to
         self._connection: Connection[Any] | None = None
-        self.connecting = threading.Lock()  # held until the new connection is known
         self._over = False
         self._receiver, self._sender = socket.socketpair()
         self._sender.setblocking(False)  # noqa: FBT003  # the standard library's signature
@@ -120,8 +117,7 @@ class _Listener:
         pause = 0.0
         while self._is_needed():
             try:
-                with self.connecting:
-                    self._connection = self._connect()
+                self._connection = self._connect()
                 with closing(self._connection):
                     self._listen(self._connection)
             except Exception as error:  # noqa: BLE001  # whatever it is, receivers do without
@@ -250,21 +246,6 @@ def _stop_all() -> None:
         listener.join(EXIT_WAIT)
 
 
-def _hold_all() -> None:
-    """Let no connection be made during a fork: the child has to know each that it inherits."""
-    deadline = time.monotonic() + FORK_WAIT
-    locks = (_lock, *(listener.connecting for listener in list(_listeners.values())))
-    _held.extend(
-        lock for lock in locks if lock.acquire(timeout=max(deadline - time.monotonic(), 0))
-    )
-
-
-def _let_go() -> None:
-    """Go on after a fork."""
-    while _held:
-        _held.pop().release()
-
-
 def _abandon_all() -> None:
     """Begin anew in a forked child: the threads are the parent's, and so are the connections."""
     global _lock  # noqa: PLW0603  # another thread of the parent may have held it
@@ -272,9 +253,8 @@ def _abandon_all() -> None:
     for listener in _listeners.values():
         listener.abandon()
     _listeners.clear()
-    _held.clear()
 
 
 atexit.register(_stop_all)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold_all, after_in_parent=_let_go, after_in_child=_abandon_all)
+    os.register_at_fork(after_in_child=_abandon_all)

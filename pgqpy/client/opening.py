@@ -186,6 +186,7 @@ def _remedy(exc: Exception, dsn: str) -> str:
 # - the role that the session has taken by SET ROLE: a user who sets this role declares trust in it.
 # That the session's user is a member of the owner does not suffice: a superuser is a member of
 # every role, and one with CREATEROLE of those that it made.
+# Two functions belong to pgq_capture: they run with its rights, or not at all.
 # It is session_user that counts, for code that runs as current_user may reset the role.
 # One row, for the schema itself if its owner is wrong; none if all owners are right, or none exist.
 UNTRUSTED_OWNER: LiteralString = """
@@ -206,6 +207,9 @@ UNTRUSTED_OWNER: LiteralString = """
     join pg_roles r on r.oid = held.owner
     where n.nspname = 'pgq' and r.oid <> d.datdba and r.rolname <> current_user
         and not pg_has_role(r.oid, session_user, 'member')
+        and not (r.rolname = 'pgq_capture' and held.object = any (array[
+            to_regprocedure('pgq.capture_row(record)'),
+            to_regprocedure('pgq.capture_rows(anyarray, text[])')]::oid[]))
     order by whole desc, held.class desc, held.object
     limit 1
 """

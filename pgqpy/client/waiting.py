@@ -1,4 +1,4 @@
-"""Selectors, bells that end the waits of threads and tasks, and work that no cancel breaks off."""
+"""Selectors, and bells that end the waits of threads and tasks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ import asyncio
 import selectors
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
 
 # It needs no file descriptor of its own, where the system has poll().
 Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
@@ -58,22 +53,3 @@ class AsyncBell:
             if timer is not None:
                 timer.cancel()
         self._rung.clear()
-
-
-def to_the_end(work: Callable[[], None]) -> None:
-    """Do the work. Nothing cancels a thread."""
-    work()
-
-
-async def to_the_end_async(work: Callable[[], Awaitable[None]]) -> None:
-    """Do the work. If the task is cancelled meanwhile, once or again, the work is done first."""
-    task = asyncio.ensure_future(work())
-    request: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as cancelled:
-            request = request or cancelled
-    if request is not None:
-        raise request from (None if task.cancelled() else task.exception())
-    task.result()

@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from datetime import datetime, timezone
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from starlette.applications import Starlette
@@ -100,51 +100,42 @@ NO_PAGE = {
 }
 
 
-class Options(NamedTuple):
-    """How a dashboard is served.
-
-    Attributes:
-        dsn: the database; empty: libpq's PG* variables name it.
-        access: who may see it, and who may change something.
-        hosts: the values of the Host header that it answers to; None: all, where the application
-            around it checks them.
-        secure: its cookies are for HTTPS only.
-        read_only: nobody may change anything.
-        hide_payloads: show no data of events, no reasons and no tracebacks.
-    """
-
-    dsn: str
-    access: Access
-    hosts: tuple[str, ...] | None
-    secure: bool = False
-    read_only: bool = False
-    hide_payloads: bool = False
-
-
 class Dashboard:
     """The application of one database."""
 
-    def __init__(self, options: Options) -> None:
-        """Build it; nothing is asked yet. Raises ConnectionFailed if the DSN is not valid."""
-        self._database = Database(options.dsn, hide_payloads=options.hide_payloads)
-        self._audit = Database(options.dsn, hide_payloads=True)
-        self.feed = Feed(Watcher(options.dsn), idle=self._close)
-        has_logins = isinstance(options.access, PasswordAccess)
-        self._changes = Changes(options.dsn, read_only=options.read_only)
+    def __init__(
+        self,
+        dsn: str,
+        access: Access,
+        hosts: tuple[str, ...] | None,
+        *,
+        https: bool = False,
+        read_only: bool = False,
+        hide_payloads: bool = False,
+    ) -> None:
+        """Build it; nothing is asked yet. Raises ConnectionFailed if the DSN is not valid.
+
+        `hosts` are the values of the Host header that it answers to; None: all, where the
+        application around it checks them. The rest is as in `pgqpy.dashboard.dashboard`.
+        """
+        self._database = Database(dsn, hide_payloads=hide_payloads)
+        self._audit = Database(dsn, hide_payloads=True)
+        self.feed = Feed(Watcher(dsn), idle=self._close)
+        has_logins = isinstance(access, PasswordAccess)
+        self._changes = Changes(dsn, read_only=read_only)
         self._renderer = Renderer(has_logins=has_logins, jobs=self._changes.jobs)
-        self._sessions = Sessions(secure=options.secure)
+        self._sessions = Sessions(secure=https)
+        guard = Middleware(
+            Guard,
+            access=access,
+            renderer=self._renderer,
+            sessions=self._sessions,
+            hosts=hosts,
+            read_only=read_only,
+        )
         self.app = Starlette(
-            routes=self._routes(options.access),
-            middleware=[
-                Middleware(
-                    Guard,
-                    access=options.access,
-                    renderer=self._renderer,
-                    sessions=self._sessions,
-                    hosts=options.hosts,
-                    read_only=options.read_only,
-                )
-            ],
+            routes=self._routes(access),
+            middleware=[guard],
             exception_handlers={HTTPException: self._no_page},
             lifespan=self._lifespan,
         )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from markupsafe import Markup
 
-from pgqpy.dashboard.render import age, number, rate
-from pgqpy.texts import noun, printable
+from pgqpy.dashboard.render import number
+from pgqpy.texts import duration, noun, printable, rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +46,7 @@ def charts(points: Sequence[HistoryPoint], now: datetime) -> list[Chart]:
     lags = [None if each.lag is None else each.lag.total_seconds() for each in points]
     kinds: list[tuple[str, Sequence[float | None], Callable[[float], str]]] = [
         ("events a second", [each.events_per_second for each in points], rate),
-        ("lag", lags, lambda value: age(timedelta(seconds=value))),
+        ("lag", lags, lambda value: duration(timedelta(seconds=value))),
         ("pending events", [each.pending_events for each in points], _count),
         ("dead events", [each.dead_events for each in points], _count),
         ("waiting for retry", [each.retry_events for each in points], _count),
@@ -68,7 +68,7 @@ def _chart(name: str, samples: Sequence[Sample], write: Callable[[float], str]) 
         Markup(draw(samples)),  # noqa: S704  # numbers only
         "-" if last is None else write(last),
         write(max(known)) if known else "-",
-        age(timedelta(seconds=before)) if before > GAP else "",
+        duration(timedelta(seconds=before)) if before > GAP else "",
     )
 
 

@@ -41,14 +41,8 @@ def dashboard(
     Raises MissingExtra, ConnectionFailed if the DSN is not valid.
     """
     check_packages()
-    from pgqpy.dashboard.app import Dashboard, Options  # noqa: PLC0415  # needs the extra
+    from pgqpy.dashboard.app import Dashboard  # noqa: PLC0415  # needs the extra
 
-    options = Options(
-        dsn,
-        FunctionAccess(access),
-        hosts=None,  # the application's own matter
-        secure=https,
-        read_only=read_only,
-        hide_payloads=hide_payloads,
-    )
-    return Dashboard(options).app
+    hosts = None  # the application's own matter
+    more = {"https": https, "read_only": read_only, "hide_payloads": hide_payloads}
+    return Dashboard(dsn, FunctionAccess(access), hosts, **more).app

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlencode, urlsplit
@@ -10,8 +10,8 @@ from urllib.parse import SplitResult, urlencode, urlsplit
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
-from pgqpy import __version__, texts
-from pgqpy.texts import duration, escaped, noun
+from pgqpy import __version__
+from pgqpy.texts import duration, escaped, noun, rate, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,9 +25,6 @@ def split_url(url: str) -> SplitResult:
         return urlsplit(url)
     except ValueError:
         return urlsplit("")
-
-
-SECOND = timedelta(seconds=1)
 
 
 class Renderer:
@@ -44,7 +41,7 @@ class Renderer:
             lstrip_blocks=True,
         )
         self._environment.filters.update(
-            age=age, bytes=size, noun=noun, number=number, plain=plain, rate=rate, time=moment
+            age=duration, bytes=size, noun=noun, number=number, plain=plain, rate=rate, time=moment
         )
         self._environment.globals["version"] = __version__
 
@@ -96,32 +93,11 @@ def linker(root: str) -> Callable[..., str]:
     return link
 
 
-def age(value: timedelta | None) -> str:
-    """Format a span of time; ``-`` if it is unknown."""
-    if value is None:
-        return "-"
-    if timedelta(0) <= value < SECOND:
-        return f"{value.total_seconds():.1f} s"
-    return duration(value)
-
-
-def rate(value: float | None) -> str:
-    """Format events a second."""
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.1f}"  # noqa: PLR2004  # two digits
-
-
 def number(value: object) -> str:
     """Format a number with separators; ``-`` if it is unknown."""
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def size(value: int | None) -> str:
-    """Format a number of bytes; ``-`` if it is unknown."""
-    return "-" if value is None else texts.size(value)
 
 
 def moment(value: datetime | None) -> str:

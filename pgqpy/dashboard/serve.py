@@ -19,7 +19,7 @@ from pgqpy.dashboard.access import (
     parse_entries,
     parse_networks,
 )
-from pgqpy.dashboard.app import Dashboard, Options
+from pgqpy.dashboard.app import Dashboard
 from pgqpy.errors import InvalidArgument
 from pgqpy.ticker.web import address, listen
 
@@ -86,15 +86,14 @@ def serve(dsn: str, settings: Settings, say: Callable[[str], None]) -> None:
     Raises InvalidArgument, ConnectionFailed if the DSN is not valid, CannotListen.
     """
     access, hosts = choose_access(settings), choose_hosts(settings)
-    options = Options(
+    dashboard = Dashboard(
         dsn,
         access,
         hosts,
-        secure=settings.https,
+        https=settings.https,
         read_only=settings.read_only,
         hide_payloads=settings.hide_payloads,
     )
-    dashboard = Dashboard(options)
     listening = listen(settings.host, settings.port)
     config = uvicorn.Config(
         dashboard.app,

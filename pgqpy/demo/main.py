@@ -15,10 +15,9 @@ from pgqpy.demo.balances import CONSUMER, QUEUE
 from pgqpy.demo.scenario import (
     LAKE,
     SCALE,
-    DemoDatabase,
+    Scenario,
     make_tables,
     open_database,
-    play,
     write_parquet,
 )
 from pgqpy.demo.verdict import Result, judge, judge_parquet, print_result
@@ -27,7 +26,7 @@ from pgqpy.sandbox import RunFailed, ignore_signals, interruptible, open_view
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pgqpy.sandbox import Child, View
+    from pgqpy.sandbox import Child, Database, View
 
 START_TIMEOUT = 60  # seconds until it listens
 POLL_INTERVAL = 0.1  # seconds
@@ -36,7 +35,7 @@ ADDRESS = re.compile(r"^dashboard: (http://\S+/)$", re.MULTILINE)
 
 
 @contextmanager
-def dashboard(database: DemoDatabase, view: View) -> Iterator[Child]:
+def dashboard(database: Database, view: View) -> Iterator[Child]:
     """Serve the dashboard of the demo's database during the block; say its URL."""
     with database.start("dashboard", DASHBOARD) as child:
         view.say(f"the dashboard: {_wait_for_url(child)}")
@@ -122,7 +121,7 @@ def run(options: Options) -> int:
 
 
 def _run_steps(
-    database: DemoDatabase, view: View, options: Options, beside: ExitStack | None
+    database: Database, view: View, options: Options, beside: ExitStack | None
 ) -> Result:
     missing_for_spark = options.missing_for_spark
     make_tables(database)
@@ -134,14 +133,9 @@ def _run_steps(
         client.register_consumer(QUEUE, CONSUMER, shared=True)
         if not missing_for_spark:
             client.register_consumer(QUEUE, LAKE)
-        outcome = play(
-            database,
-            view,
-            client,
-            seconds=options.seconds,
-            clients=options.clients,
-            beside=beside,
-        )
+        with ExitStack() as children:
+            scenario = Scenario(database, view, client, children, beside)
+            outcome = scenario.play(options.seconds, options.clients)
         if missing_for_spark:
             view.say(f"the Spark step is skipped: {missing_for_spark}")
         sums = None if missing_for_spark else write_parquet(database, view)

@@ -9,54 +9,40 @@ import signal
 import time
 from collections import deque
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from pgqpy import sandbox
 from pgqpy.child_processes import own_process
 from pgqpy.demo.balances import CONSUMER, QUEUE
 from pgqpy.demo.verdict import BranchSums, Figures, Outcome, describe
 from pgqpy.embedded import wheel_programs
 from pgqpy.errors import MissingExtra
-from pgqpy.sandbox import Contents, RunFailed
+from pgqpy.sandbox import Contents, RunFailed, embedded_database, existing_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from pgqpy import Client
-    from pgqpy.sandbox import Child, View
+    from pgqpy.sandbox import Child, Database, View
 
 
 CONTENTS = Contents(command="demo", queue=QUEUE, schema="pgqpy_demo")
 
 
-@dataclass(frozen=True)
-class DemoDatabase(sandbox.Database):
-    """A database with the schemas pgq and pgqpy_demo, and the program pgbench."""
-
-    pgbench: str  # its path
-
-
-@contextmanager
 def open_database(
     dsn: str | None, clients: int, say: Callable[[str], None]
-) -> Iterator[DemoDatabase]:
+) -> AbstractContextManager[Database]:
     """Start a PostgreSQL (None), or use a running one; remove what is the demo's at the end.
 
     Raises MissingExtra, ConnectionFailed; RunFailed or SchemaRefused if the demo cannot run there.
     """
-    pgbench = "" if dsn is None else find_pgbench()
-    with (
-        sandbox.embedded_database(CONTENTS, clients, say)
-        if dsn is None
-        else sandbox.existing_database(dsn, CONTENTS, say)
-    ) as opened:
-        if opened.programs is not None:
-            pgbench = str(opened.programs / "pgbench")
-        yield DemoDatabase(opened.dsn, opened.logs, opened.programs, pgbench)
+    if dsn is None:
+        return embedded_database(CONTENTS, clients, say)
+    find_pgbench()  # before anything is made
+    return existing_database(dsn, CONTENTS, say)
 
 
 def find_pgbench() -> str:
@@ -76,20 +62,20 @@ OVERTIME = 60  # seconds that pgbench may run longer than requested
 TRANSACTIONS = re.compile(r"^number of transactions actually processed: (\d+)", re.MULTILINE)
 
 
-def make_tables(database: DemoDatabase) -> None:
+def make_tables(database: Database) -> None:
     """Make and fill pgbench's tables in the demo's schema."""
-    command = [database.pgbench, "--initialize", f"--scale={SCALE}", "--quiet"]
+    command = [find_pgbench(), "--initialize", f"--scale={SCALE}", "--quiet"]
     with database.start("pgbench", command) as child:
         if child.wait(INIT_TIMEOUT):
             raise RunFailed(f"pgbench could not make its tables:\n{child.output().strip()}")
 
 
 @contextmanager
-def workload(database: DemoDatabase, *, seconds: int, clients: int) -> Iterator[Child]:
+def workload(database: Database, *, seconds: int, clients: int) -> Iterator[Child]:
     """Start pgbench for `seconds`; kill it at the end of the block if it still runs."""
     with as_file(files("pgqpy.demo") / "workload.sql") as script:
         command = [
-            database.pgbench,
+            find_pgbench(),
             "--no-vacuum",
             "--protocol=prepared",
             f"--file={script}",
@@ -120,7 +106,7 @@ PIPELINE = own_process("pgqpy", "pipeline", "run", "--once", "--queue", QUEUE)
 SCHEMA = "account INT, branch INT, delta INT"
 
 
-def write_parquet(database: DemoDatabase, view: View) -> BranchSums:
+def write_parquet(database: Database, view: View) -> BranchSums:
     """Run a pipeline that writes all events; return what the files contain, by branch."""
     view.say("Spark starts, and reads the same events into parquet")
     with TemporaryDirectory(prefix="pgqpy-lake-") as folder:
@@ -182,27 +168,12 @@ FIGURES = """
 """
 
 
-def play(
-    database: DemoDatabase,
-    view: View,
-    client: Client,
-    *,
-    seconds: int,
-    clients: int,
-    beside: ExitStack | None = None,
-) -> Outcome:
-    """Play the scenario. Every process that it starts has ended when it returns or raises.
+class Scenario:
+    """The demo's processes. With `beside`, the ticker goes on until that stack is closed."""
 
-    With `beside`, the ticker goes on until that stack is closed.
-    """
-    with ExitStack() as children:
-        return _Scenario(database, view, client, children, beside).play(seconds, clients)
-
-
-class _Scenario:
     def __init__(
         self,
-        database: DemoDatabase,
+        database: Database,
         view: View,
         client: Client,
         children: ExitStack,

@@ -85,8 +85,8 @@ class Blockage(NamedTuple):
     names: list[str]
     mode: str
     granted: bool  # False: the head waits for its lock
-    head: locks.Holder
-    root: locks.Holder
+    head: locks.LockOwner
+    root: locks.LockOwner
     more: int  # sessions that have to end too
 
     def __str__(self) -> str:
@@ -120,9 +120,9 @@ def find_blockages(connection: Connection[Any], *, refused: bool) -> list[Blocka
     ]
 
 
-def _holder(fields: list[Any]) -> locks.Holder:
+def _holder(fields: list[Any]) -> locks.LockOwner:
     pid, *others = fields
-    return locks.Holder(pid or None, *others)
+    return locks.LockOwner(pid or None, *others)
 
 
 def judge_blockages(blockages: list[Blockage], refused: str | None) -> Iterator[Finding]:
@@ -178,7 +178,7 @@ OF_ALL: dict[tuple[int, int | None], tuple[Level, str]] = {
 def judge_held(rows: list[Row]) -> Iterator[Finding]:
     """Report sessions that block tickers, consumers, queues or installations."""
     for row in rows:
-        holder = locks.Holder(**{name: row[name] for name in locks.Holder._fields})
+        holder = locks.LockOwner(**{name: row[name] for name in locks.LockOwner._fields})
         blocked = _blocked(row, holder)
         if blocked:
             level, what = blocked
@@ -186,7 +186,7 @@ def judge_held(rows: list[Row]) -> Iterator[Finding]:
             yield Finding(level, "lock", f"{what}: {how}", holder.how_to_end)
 
 
-def _blocked(row: Row, holder: locks.Holder) -> tuple[Level, str] | None:
+def _blocked(row: Row, holder: locks.LockOwner) -> tuple[Level, str] | None:
     """Return the level and what the session blocks; None if it may hold the lock."""
     may_not_tick = holder.pid is None or holder.may_tick is False  # no pid: a prepared transaction
     may_not_consume = holder.pid is None or holder.may_consume is False
@@ -204,7 +204,7 @@ def _blocked(row: Row, holder: locks.Holder) -> tuple[Level, str] | None:
 
 
 def _consumer_blocked(
-    row: Row, holder: locks.Holder, *, may_not_consume: bool
+    row: Row, holder: locks.LockOwner, *, may_not_consume: bool
 ) -> tuple[Level, str] | None:
     consumer = f"consumer {row['consumer']} of {row['consumer_queue']}"
     if not holder.granted:  # consumers try, and never wait

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LEAST_LAG = timedelta(minutes=10)  # a smaller one is never a failure
 QUIET = timedelta(minutes=1)
-GONE = timedelta(minutes=10)
+UNATTENDED = timedelta(minutes=10)
 RETRY_SLACK = timedelta(minutes=1)
 MANY_FAILING = 10  # events that failed five times or more
 HANGS = (
@@ -115,7 +115,7 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
         # A program without the lock looks the same while it processes a long batch. An archive
         # runs from time to time: judge_consumers reports it if rotation waits for it for too long.
         at_times = row["by_ticks"] and consumer.startswith("archive")
-        level: Level = "warn" if at_times or _unattended(row) <= GONE else "fail"
+        level: Level = "warn" if at_times or _unattended(row) <= UNATTENDED else "fail"
         remedy = f"run {_runner(row)}, or give it up: {unregistering(queue, consumer)}"
         yield Finding(level, "running", what, _lock_first(row, remedy))
     # Of a shared one, the check "inflight" tells of what is claimed for long.
@@ -124,7 +124,7 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
         for row in rows
         if (row["runs"] or _unattended(row) <= QUIET)
         and not row["shared"]
-        and _unattended(row, "last_move") > GONE
+        and _unattended(row, "last_move") > UNATTENDED
     ]
     for row in hanging:
         queue, consumer = row["queue_name"], row["consumer_name"]
@@ -152,7 +152,7 @@ def _lock_first(row: Row, remedy: str) -> str:
     if not row["locker"]:
         return remedy
     pid, *others = row["locker"]
-    holder = locks.Holder(pid and int(pid), *others)
+    holder = locks.LockOwner(pid and int(pid), *others)
     return (
         f"if it runs and its log tells of a lock, it may wait for {holder}, whose transaction has "
         f"locked registrations of consumers: {holder.how_to_end}; else {remedy}"
@@ -172,7 +172,7 @@ def _unattended(row: Row, call: str = "last_seen") -> timedelta:
     if row["waited"] is None:
         return timedelta(0)
     known = [each for each in (row["waited"], row[call]) if not is_ahead(each)]
-    return min(known, default=GONE + QUIET)
+    return min(known, default=UNATTENDED + QUIET)
 
 
 # The attempts are null where nobody counts them.

@@ -39,6 +39,7 @@ def checks(limit: timedelta) -> tuple[Check, ...]:
         Check("server", schema.SERVER, schema.judge_server),
         Check("rights", schema.RIGHTS, schema.judge_rights),
         Check("rights", schema.PUBLIC, schema.judge_public),
+        Check("capture", schema.CAPTURE, schema.judge_capture),
         Check("roles", schema.ADMINS, schema.judge_admins),
         Check("restored", schema.RESTORED, schema.judge_restored),
         Check("restored", schema.MOVED, schema.judge_moved),
@@ -59,6 +60,7 @@ def checks(limit: timedelta) -> tuple[Check, ...]:
         Check("crash", consumers.CRASHES, consumers.judge_crashes),
         Check("retry", consumers.RETRIES, consumers.judge_retries),
         Check("dead", consumers.DEAD, consumers.judge_dead),
+        Check("capture", queues.CAPTURES, queues.judge_captures),
         Check("cron", queues.ENTRIES, queues.judge_entries),
         Check("lock", blockers.HELD, blockers.judge_held),
         Check("standby", blockers.STANDBYS, blockers.judge_standbys),
@@ -87,7 +89,7 @@ def examine(
 
 
 def examine_roles(connection: Connection[Any]) -> Iterator[Finding]:
-    """Yield the findings on roles that may grant the five roles."""
+    """Yield the findings on roles that may grant the six roles."""
     yield from _run(connection, Check("roles", schema.ADMINS, schema.judge_admins))
 
 

@@ -24,7 +24,7 @@ def judge_inflight(rows: list[Row]) -> Iterator[Finding]:
             yield _front(row)
         if row["suspects"]:
             yield _suspects(row)
-    if all(row["lag"] <= FRONT_LAG and not row["suspects"] for row in rows):
+    if rows and all(row["lag"] <= FRONT_LAG and not row["suspects"] for row in rows):
         yield Finding("ok", "inflight", f"{len(rows)} shared consumer(s), none is held up")
 
 

@@ -31,7 +31,7 @@ TICKS: LiteralString = f"""
         (select count(*) from (select from pgq.tick t join pgq.queue q on q.queue_id = t.tick_queue
             where q.queue_name = i.queue_name limit 2) two) < 2 as untouched,
         (select format('%s, server process %s, role %s', application, pid, role)
-            from ({locks.HOLDERS}) h
+            from ({locks.OWNERS}) h
             where class = {locks.ENGINE} and object = {locks.TICKING} and pid is not null
                 and may_tick is not false
             limit 1) as ticker,
@@ -230,6 +230,22 @@ def judge_delayed(rows: list[Row]) -> Iterator[Finding]:
                 f"{command('event', 'list', queue, 'delayed')} lists them"
             )
             yield Finding("fail", "delayed", what, remedy)
+
+
+CAPTURES = "select * from pgq.get_captures()"
+
+
+def judge_captures(rows: list[Row]) -> Iterator[Finding]:
+    """Report captured tables whose changes bring no event, or fail."""
+    for row in rows:
+        add = command("capture", "add", row["table_id"], "--queue", row["queue_name"])
+        for problem in row["problems"]:
+            what = f"table {row['table_name']}, captured by {row['queue_name']}: {problem}"
+            remedy = f"correct that; {add} makes the triggers anew; then take a new snapshot"
+            yield Finding("warn", "capture", what, remedy)
+    if rows and not any(row["problems"] for row in rows):
+        tables = noun(len(rows), "captured table")
+        yield Finding("ok", "capture", f"{len(rows)} {tables}, nothing is wrong")
 
 
 ENTRIES = """

@@ -117,7 +117,7 @@ PUBLIC = """
         select 'EXECUTE on ' || p.oid::regprocedure,
             proname ~ '(?x)^(get_((queue|consumer|stalled|rotation|tick|cron)_info
                 | tick_(at|marks) | (consumer|delayed|retry)_counts | queue_metrics | waiting_since
-                | inflight | holders) | queue_length | schema_version)$',
+                | inflight | holders | captures) | queue_length | schema_version)$',
             has_function_privilege('public', p.oid, 'execute')
         from pg_proc p
         where pronamespace in (to_regnamespace('pgq'), to_regnamespace('pgq_coop')) and prosecdef
@@ -152,6 +152,24 @@ def judge_public(rows: list[Row]) -> Iterator[Finding]:
     if missing:
         what = f"PUBLIC lacks {len(missing)} right(s) that the engine grants: {_listed(missing)}"
         yield Finding("fail", "rights", what, remedy)
+
+
+# A restore without owners makes them the restoring role's, and their owner may alter them.
+CAPTURE = """
+    select p.oid::regprocedure::text as function from pg_proc p
+    where pronamespace = to_regnamespace('pgq') and proname in ('capture_row', 'capture_rows')
+        and not (prosecdef and proowner = any (array(
+            select oid from pg_roles where rolname = 'pgq_capture'))
+            and 'search_path=pg_catalog, pg_temp' = any (proconfig))
+    order by 1
+"""
+
+
+def judge_capture(rows: list[Row]) -> Iterator[Finding]:
+    """Report functions of captured tables that lost their owner's rights: writes fail."""
+    for row in rows:
+        what = f"{row['function']} does not run with the rights of pgq_capture: writes fail"
+        yield Finding("fail", "capture", what, "pgqpy schema install")
 
 
 def _listed(names: list[str]) -> str:
@@ -248,7 +266,8 @@ ADMINS: LiteralString = """
     with ours as (
         select oid, rolname, rolcanlogin from pg_roles
         where rolname in (
-            'pgq_reader', 'pgq_writer', 'pgq_admin', 'pgq_ticker', 'pgq_dashboard'))
+            'pgq_reader', 'pgq_writer', 'pgq_admin', 'pgq_ticker', 'pgq_dashboard',
+            'pgq_capture'))
     select r.rolname::text as role, m.rolname::text as login, quote_ident(m.rolname) as quoted,
         quote_ident(g.rolname) as grantor
     from ours r
@@ -264,7 +283,7 @@ ADMINS: LiteralString = """
 
 
 def judge_admins(rows: list[Row]) -> Iterator[Finding]:
-    """Report roles that may grant one of the five, and those of the five that can log in."""
+    """Report roles that may grant one of the six, and those of the six that can log in."""
     for row in rows:
         role = row["role"]
         if row["login"] is None:

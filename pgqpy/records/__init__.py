@@ -1,5 +1,7 @@
 """Immutable records that calls return: events, batches, queues, consumers, ticks."""
 
+from pgqpy.records.capture import Capture, CopiedChunk
+from pgqpy.records.changes import Change
 from pgqpy.records.events import (
     Attempt,
     Batch,
@@ -15,7 +17,6 @@ from pgqpy.records.events import (
 )
 from pgqpy.records.sharing import Holder, InflightInfo, KeptEvent, WaitingEvent, WaitingKey
 from pgqpy.records.state import (
-    Change,
     ConsumerCounts,
     ConsumerInfo,
     CronEntry,
@@ -24,6 +25,7 @@ from pgqpy.records.state import (
     DelayedMoves,
     HistoryPoint,
     MaintOperation,
+    NotedChange,
     QueueInfo,
     QueueMetrics,
     Registration,
@@ -42,9 +44,11 @@ __all__ = [
     "Batch",
     "BatchInfo",
     "Cancellation",
+    "Capture",
     "Change",
     "ConsumerCounts",
     "ConsumerInfo",
+    "CopiedChunk",
     "CronEntry",
     "DeadEvent",
     "DeadEventBounds",
@@ -61,6 +65,7 @@ __all__ = [
     "KeptEvent",
     "ListInfo",
     "MaintOperation",
+    "NotedChange",
     "QueueInfo",
     "QueueMetrics",
     "Registration",

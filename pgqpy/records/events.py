@@ -17,7 +17,8 @@ class Event(NamedTuple):
         time: start of the producer's transaction (an aware datetime; in UTC from
             `get_batch_events` and consumers).
         txid: the transaction that made it visible to consumers.
-        retry: how often the event was retried; None at the first delivery.
+        retry: how often the event was retried, None at the first delivery; from a shared consumer
+            how often it was claimed before, also by processes that died.
         type: the kind of event, chosen by the application.
         data: the payload as text.
         extra1: free for the application, as are extra2, extra3 and extra4.

@@ -1,4 +1,4 @@
-"""Records of shared consumers: what is in flight, who holds it, what waits, what was kept."""
+"""Records of shared consumers: events in flight, holders of claims, waiting keys, kept events."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ STATES = ("fresh", "returned", "claimed", "delayed", "waiting", "in_pieces")  # 
 
 
 class InflightInfo(NamedTuple):
-    """What a shared consumer has in flight, in events, from `get_inflight`.
+    """The settings of a shared consumer, and its events in flight, from `get_inflight`.
 
     Attributes:
-        order_key: the field that orders its events; None: nothing does.
-        lag: since when the front has not moved, though something is new.
+        order_key: the field that orders its events; None: no order.
+        lag: how long there have been new events, and the front has not moved.
         fresh: claimable, and never claimed before.
         returned: claimable: returned, or promoted after an earlier event of their key.
         waiting: behind others of their key.
         in_pieces: of large ranges, not read yet: an estimate that is not too small.
-        oldest: the age of the first claimable event; None: none is.
-        oldest_claim: since the oldest claim; None: nothing is claimed.
-        suspects: one of them may have killed a process.
-        crashes: how often suspects were claimed alone, and the claim never ended.
+        oldest: the age of the first claimable event; None: there is none.
+        oldest_claim: the age of the oldest claim; None: there is none.
+        suspects: events of which one may have killed a process.
+        crashes: the number of claims of a suspect alone that its process did not end.
     """
 
     queue_name: str
@@ -52,14 +52,14 @@ class InflightInfo(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """Who holds claims of a shared consumer, from `get_holders`.
+    """A holder of claims of a shared consumer, from `get_holders`.
 
     Attributes:
         holder: its number; None: all claims without a holder, each with a lease of its own.
-        name: as host:pid.
-        lease_until: of claims without a holder, the last end.
-        events: how many it has claimed.
-        oldest_claim: since the oldest of these claims; None: it has none.
+        name: host:pid.
+        lease_until: the end of its lease; of claims without a holder, the last end.
+        events: the number of events that it has claimed.
+        oldest_claim: the age of its oldest claim; None: it has none.
     """
 
     queue_name: str
@@ -76,12 +76,12 @@ class WaitingKey(NamedTuple):
     """A key of a shared consumer whose events wait behind the first one, from `get_waiting_keys`.
 
     Attributes:
-        waiting: how many events wait.
+        waiting: the number of events that wait.
         first_id: the first event of the key in flight.
         first_time: when it was inserted.
         first_state: claimed, delayed or claimable.
         first_attempts: how often it was claimed.
-        first_due: when its lease or its delay ends; None: neither.
+        first_due: when its lease or its delay ends; None: it has neither.
     """
 
     key: str

@@ -295,7 +295,7 @@ class HistoryPoint(NamedTuple):
     dead_events: int | None
 
 
-class Change(NamedTuple):
+class NotedChange(NamedTuple):
     """A change that a program noted by `begin_change`, from `get_changes`.
 
     Attributes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from rich import box
@@ -20,20 +21,20 @@ from pgqpy.sandbox import (
     interruptible,
     open_view,
 )
-from pgqpy.simulate.checker import FILTER, KEY_PROMISES, PROMISES, check, redelivered
-from pgqpy.simulate.options import QUEUE
-from pgqpy.simulate.scenario import play
+from pgqpy.simulate import peer
+from pgqpy.simulate.checker import ALONE, LOST, ORDER, PROMISES, TWICE, check, redelivered
+from pgqpy.simulate.options import QUEUE, SCHEMA
+from pgqpy.simulate.scenario import Peer, Pgqpy
 
 if TYPE_CHECKING:
     from pgqpy.simulate.checker import History, Violation
     from pgqpy.simulate.options import Options
-    from pgqpy.simulate.scenario import Played
 
 SHOWN = 10  # violations of each kind
 PASSED = "verdict: passed, every promise was kept"
 FAILED = "verdict: FAILED"
 NANOSECONDS = 1e9
-PERCENTILES = (50, 95, 99)
+PERCENTILES = (50, 99)
 
 
 class Result(NamedTuple):
@@ -41,62 +42,74 @@ class Result(NamedTuple):
 
     options: Options
     history: History
-    kills: int
     violations: list[Violation]
-
-
-def judge(options: Options, played: Played) -> Result:
-    """Check the history of a simulation."""
-    return Result(options, *played, check(played.history))
+    peer: History | None = None  # None: not compared
 
 
 def print_result(result: Result, *, on_stderr: bool = False) -> None:
     """Print the figures, what was verified and the verdict."""
     console = Console(highlight=False, stderr=on_stderr)
-    table = Table(box=box.ROUNDED, show_header=False)
+    table = Table(box=box.ROUNDED)
     table.add_column()
-    table.add_column(justify="right")
-    for name, value in figures(result):
-        table.add_row(name, Text(value, style="bold"))
+    for name in (Pgqpy.name, Peer.name)[: 1 if result.peer is None else 2]:
+        table.add_column(name, justify="right")
+    for name, *values in figures(result):
+        table.add_row(name, *(Text(value, style="bold") for value in values))
     console.print(table)
     for line, style in findings(result):
         console.print(Text(line, style), soft_wrap=True)
 
 
-def figures(result: Result) -> list[tuple[str, str]]:
-    """Return the rows of the table of figures."""
-    history, handled = result.history, result.history.handled()
-    outcomes = [insert.outcome for insert in history.inserts.values()]
+def figures(result: Result) -> list[tuple[str, ...]]:
+    """Return the rows of the table: what is measured, pgqpy's value, the peer's if there is one."""
+    history, options = result.history, result.options
+    ours = _measures(history, result.violations, options)
+    rows: list[tuple[str, ...]] = list(ours.items())
+    if result.peer is not None:
+        theirs = _measures(result.peer, check(result.peer), options)
+        polls = ("polls that found nothing", "", f"{result.peer.empty_polls:,}")
+        rows = [*((name, value, theirs[name]) for name, value in ours.items()), polls]
     failed = sum(handling.outcome == "failed" for handling in history.handlings)
-    good = sum(
-        any(handling.outcome == "ok" for handling in handlings) for handlings in handled.values()
-    )
-    others = sum(not history.takes(event.content) for event in history.stored)
-    backlog = ", backlog included" if result.options.fill else ""
     return [
-        ("events committed", f"{len(history.stored):,}"),
-        *([("events of other types", f"{others:,}")] if result.options.types else []),
-        ("events rolled back", f"{outcomes.count('rollback'):,}"),
-        ("events handled", f"{good:,}"),
+        *rows,
         ("handlers failed", f"{failed:,}"),
         ("events given up", f"{len(history.dead):,}"),
-        ("workers killed", f"{result.kills:,}"),
+        ("workers killed", f"{len(history.killed):,}"),
         ("handled again after a kill", f"{redelivered(history):,}"),
-        ("events/s", f"{_rate(history, good):,.0f}"),
-        *(
-            (f"latency p{percent}, commit to handler{backlog}", duration(seconds))
-            for percent, seconds in zip(PERCENTILES, _latencies(history), strict=True)
-        ),
-        ("seed", str(result.options.seed)),
+        ("seed", str(options.seed)),
     ]
+
+
+def _measures(history: History, violations: list[Violation], options: Options) -> dict[str, str]:
+    """Return what is measured of both systems."""
+    outcomes = [insert.outcome for insert in history.inserts.values()]
+    handled = {it.event for it in history.handlings if it.outcome == "ok"}
+    backlog = "" if options.rate else ", backlog included"
+    return {
+        "events committed": f"{len(history.stored):,}",
+        "events rolled back": f"{outcomes.count('rollback'):,}",
+        "events handled": f"{len(handled):,}",
+        "handled per second": f"{_rate(history, len(handled)):,.0f}",
+        **{
+            f"insert to handled p{percent}{backlog}": duration(seconds)
+            for percent, seconds in zip(PERCENTILES, _latencies(history), strict=True)
+        },
+        "order broken": _count(violations, ORDER),
+        "handled beside another of its key": _count(violations, ALONE),
+        "handled twice": _count(violations, TWICE),
+        "lost": _count(violations, LOST),
+    }
+
+
+def _count(violations: list[Violation], promise: str) -> str:
+    """Count the events that break a promise: of two events, the one that began later."""
+    return f"{len({it.events[-1] for it in violations if it.promise == promise}):,}"
 
 
 def findings(result: Result) -> list[tuple[str, str]]:
     """Return the lines below the table, each with its style."""
     lines = []
-    filtered = (FILTER,) if result.options.types else ()
-    of_keys = KEY_PROMISES if result.options.ordered else ()
-    for promise in (*PROMISES, *filtered, *of_keys):
+    for promise in PROMISES:
         # Of each event the first: one that comes again and again would fill the list.
         first = {it.events: it for it in reversed(result.violations) if it.promise == promise}
         broken = [first[events] for events in sorted(first)]
@@ -107,21 +120,19 @@ def findings(result: Result) -> list[tuple[str, str]]:
         lines += [(f"        {_sentence(it)}", "red") for it in broken[:SHOWN]]
         if len(broken) > SHOWN:
             lines.append((f"        and {len(broken) - SHOWN:,} more", "red"))
-    lines += [(f"  note  {note}", "dim") for note in _notes(result)]
+    if result.peer is not None:
+        lines += [(f"  note  {note}", "dim") for note in _notes(result.options)]
     lines.append((FAILED, "bold red") if result.violations else (PASSED, "bold green"))
     return lines
 
 
-def _notes(result: Result) -> list[str]:
-    """Say what was not verified."""
-    if not result.history.complete:
-        return ["stopped early: what was not handled was not judged"]
-    if not result.options.ordered:
-        return ["--shared: no order per key is promised, none was verified"]
-    retried = {it.event for it in result.history.handlings if it.retry is not None}
-    if not retried or result.options.park:
-        return []
-    return [f"{len(retried):,} event(s) retried: they came after later events of their key"]
+def _notes(options: Options) -> list[str]:
+    """Say how the peer ran."""
+    return [
+        f"{Peer.name}: {peer.SOURCE}, its table and SQL, in Python",
+        f"{Peer.name}: a worker that finds no message polls again after {duration(options.sleep)}",
+        f"{Peer.name}: no worker was killed there, no handler failed; verified above is pgqpy",
+    ]
 
 
 def _sentence(violation: Violation) -> str:
@@ -138,12 +149,12 @@ def _rate(history: History, handled: int) -> float:
 
 
 def _latencies(history: History) -> list[float]:
-    """Return the percentiles of the time from the end of COMMIT to the handler, in seconds."""
-    waits = sorted(
-        max(handlings[0].begin - history.inserts[event].at, 0) / NANOSECONDS
-        for event, handlings in history.handled().items()
-        if event in history.inserts
-    )
+    """Return the percentiles of the time from an INSERT to the end of the handler, in seconds."""
+    ends: dict[int, float] = {}
+    for handling in history.handlings:
+        if handling.outcome == "ok" and handling.event in history.inserts:
+            ends.setdefault(handling.event, handling.end)
+    waits = sorted((end - history.inserts[it].began) / NANOSECONDS for it, end in ends.items())
     last = len(waits) - 1
     return [waits[last * percent // 100] if waits else 0.0 for percent in PERCENTILES]
 
@@ -151,15 +162,20 @@ def _latencies(history: History) -> list[float]:
 FINE, VIOLATED, INTERRUPTED = 0, 1, 130
 
 
-def run(options: Options, dsn: str | None = None, log: TextIO | None = None) -> int:
+def run(
+    options: Options, dsn: str | None = None, log: TextIO | None = None, create: str | None = None
+) -> int:
     """Run a simulation; return the process's exit code: 0 passed, 1 violated, 130 interrupted.
 
     `dsn` names the server; None starts an embedded one. `log` gets a JSON line for each event that
-    goes in or out. Call this in the main thread, which receives the signals.
+    goes in or out. `create` is the SQL that makes the peer's table; None: its own. Call this in the
+    main thread, which receives the signals. An interruption while the peer runs leaves it away.
 
     Raises MissingExtra, RunFailed, and errors of the server.
     """
-    contents = Contents(command="simulate", queue=QUEUE, keep=options.keep)
+    schema = SCHEMA if options.compare else None
+    contents = Contents(command="simulate", queue=QUEUE, schema=schema, keep=options.keep)
+    history = other = None
     try:
         with (
             interruptible(),
@@ -171,12 +187,18 @@ def run(options: Options, dsn: str | None = None, log: TextIO | None = None) -> 
             ) as database,
         ):
             with connect(database.dsn) as client:
-                played = play(database, client, options, view, log)
+                if options.compare:
+                    peer.make_table(client.connection, create)
+                history = Pgqpy(database, client, options, view, log).play()
+                if options.compare:
+                    calm = replace(options, fail=0.0, kill_every=0.0)
+                    other = Peer(database, client, calm, view, log).play()
             ignore_signals()
     except KeyboardInterrupt:
         with open_view("simulate") as view:
             view.say(f"interrupted: everything is stopped{'' if options.keep else ' and removed'}")
-        return INTERRUPTED
-    result = judge(options, played)
+        if history is None:
+            return INTERRUPTED
+    result = Result(options, history, check(history), other)
     print_result(result, on_stderr=log is not None and log.name == sys.stdout.name)
     return VIOLATED if result.violations else FINE

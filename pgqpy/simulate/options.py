@@ -6,13 +6,13 @@ import json
 import re
 from dataclasses import asdict, dataclass
 
-QUEUE = "pgqpy_simulate"
+QUEUE = SCHEMA = "pgqpy_simulate"
 CONSUMER = "workers"
 AUDIT = "audit"  # registered for the checker: it keeps every event of the simulation
-TYPES = ("placed", "paid", "sent")
+TYPES = ("type1", "type2", "type3")
 PRODUCERS = 2  # processes
 
-PART_SIZE = 20  # events, of a part or a claim: a kill repeats no more
+LIMIT = 20  # events of a claim: a kill repeats no more
 MAX_RETRIES = 3
 MAX_CRASHES = 3  # after so many that it may have caused, an event is given up
 
@@ -26,37 +26,18 @@ LONGEST = 3600.0  # seconds
 class Options:
     """What a simulation does. Each process gets them as JSON, so nothing in them is secret."""
 
-    fill: int = 1000  # events committed before the workers start
-    rate: float = 0.0  # events per second while the workers run; 0: none
-    seconds: float = 10.0  # that events are inserted at the rate
-    workers: int = 1  # processes
-    shared: bool = False  # no order per key
-    park: bool = False  # events of a key wait behind one that failed
-    concurrency: int = 1
-    keys: int = 20
+    fill: int = 1000  # events
+    rate: float = 0.0  # events per second while the workers run; 0: all before they start
+    workers: int = 5  # processes
+    keys: int = 6
     work: tuple[float, float] = (0.001, 0.01)  # seconds that a handler takes, at least and at most
-    types: tuple[str, ...] = ()  # that the workers take, prefixes end with *; (): all
     fail: float = 0.01  # the probability that a handler fails
     kill_every: float = 5.0  # seconds; 0: never
+    compare: bool = True  # with the peer
+    delmsg: bool = False  # the peer deletes a message that is handled
+    sleep: float = 1.0  # seconds, of a worker of the peer that found no message
     seed: int = 0
-    keep: bool = False  # leave the queue at the end
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for options that exclude each other."""
-        if self.shared and self.park:
-            raise ValueError("--shared keeps no order, --park does: choose one of them")
-        if not (self.fill or self.rate):
-            raise ValueError("nothing to insert: give --fill or --rate more than 0")
-
-    @property
-    def ordered(self) -> bool:
-        """Whether the events of a key are handled in order, one at a time."""
-        return not self.shared
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether the consumer is shared: by several handlers, or because failed keys wait."""
-        return self.shared or self.park or self.workers > 1 or self.concurrency > 1
+    keep: bool = False  # leave the queue and the peer's table at the end
 
     def json(self) -> str:
         """Return the options as JSON."""
@@ -66,21 +47,7 @@ class Options:
     def from_json(cls, text: str) -> Options:
         """Return the options that `json` wrote."""
         found = json.loads(text)
-        return cls(**{**found, "work": tuple(found["work"]), "types": tuple(found["types"])})
-
-
-def parse_types(text: str) -> tuple[str, ...]:
-    """Return the types of `paid,s*`. ValueError for one that no event has."""
-    types = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
-    for wanted in types:
-        if not any(matches(wanted, kind) for kind in TYPES):
-            raise ValueError(f"{wanted!r} is the type of no event: they are {', '.join(TYPES)}")
-    return types
-
-
-def matches(wanted: str, kind: str) -> bool:
-    """Say whether an event's type is the one that is wanted, or begins as `wanted` does."""
-    return kind.startswith(wanted[:-1]) if wanted.endswith("*") else kind == wanted
+        return cls(**{**found, "work": tuple(found["work"])})
 
 
 def parse_duration(text: str) -> float:

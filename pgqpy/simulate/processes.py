@@ -1,24 +1,25 @@
-"""Producers and workers, as processes, and their log: `python -m pgqpy.simulate.processes …`."""
+"""Producers and workers, as processes: `python -m pgqpy.simulate.processes …`."""
 
 from __future__ import annotations
 
-import json
 import logging
-import os
 import random
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple
 
 import psycopg
 
 from pgqpy import Client, connect
 from pgqpy.consumers import Consumer
+from pgqpy.simulate import peer
+from pgqpy.simulate.checker import Content
+from pgqpy.simulate.log import LineLog, handle
 from pgqpy.simulate.options import (
     CONSUMER,
+    LIMIT,
     MAX_RETRIES,
-    PART_SIZE,
     PRODUCERS,
     QUEUE,
     TYPES,
@@ -26,107 +27,11 @@ from pgqpy.simulate.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from pgqpy import Event
-    from pgqpy.consumers import ConsumerSettings
-    from pgqpy.sandbox import View
 
-    Line = dict[str, Any]
-
-
-SUFFIX = ".jsonl"
-
-
-class LineLog:
-    """The log of events of one process. Threads may write at the same time.
-
-    A line is one write, so that SIGKILL takes back no line that was written. Times are those of the
-    machine's monotonic clock, in nanoseconds: processes of one machine share it.
-
-        {"at": …, "do": "insert", "producer": 0, "event": 7, "number": 3, "key": "key-1", …}
-        {"at": …, "do": "commit", "producer": 0, "events": [7]}      or "rollback"
-        {"at": …, "do": "begin", "run": 0, "event": 7, "retry": null, "number": 3, …}
-        {"at": …, "do": "end", "run": 0, "event": 7, "ok": true}
-        {"at": …, "do": "lost", "run": 0}          the worker lost its session
-        {"at": …, "do": "kill", "run": 0}
-    """
-
-    def __init__(self, path: Path, **always: int) -> None:
-        """Open the file. Each line gets what is in `always`, the process's number."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        self._file = os.open(path, flags, 0o600)
-        self._always = always
-
-    def write(self, do: str, **fields: Any) -> None:
-        """Append one line."""
-        line = {"at": time.monotonic_ns(), "do": do, **self._always, **fields}
-        os.write(self._file, json.dumps(line).encode() + b"\n")
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
-
-
-class LogReader:
-    """Reads what has been written to all files of a folder, each line once."""
-
-    def __init__(self, folder: Path) -> None:
-        """Read nothing yet."""
-        self._folder = folder
-        self._read: dict[Path, int] = {}  # bytes
-
-    def new_lines(self) -> list[Line]:
-        """Return the lines since the last call, by time. A line that is cut short is left out."""
-        found: list[Line] = []
-        for path in sorted(self._folder.glob(f"*{SUFFIX}")):
-            with path.open("rb") as file:
-                file.seek(self._read.get(path, 0))
-                whole, newline, _ = file.read().rpartition(b"\n")
-            self._read[path] = self._read.get(path, 0) + len(whole) + len(newline)
-            found += map(json.loads, whole.splitlines())
-        return sorted(found, key=lambda line: int(line["at"]))
-
-
-class Progress:
-    """Counts lines of the log, and shows the counts."""
-
-    def __init__(self, view: View) -> None:
-        """Count from zero."""
-        self._view = view
-        self._began = self._last = time.monotonic()
-        self._committed = self._handled = self._failed = 0
-        self.kills = 0
-        self.at_work: set[int] = set()  # the runs that have handled something
-
-    @property
-    def idle(self) -> float:
-        """The seconds since the last line of the log."""
-        return time.monotonic() - self._last
-
-    def add(self, lines: Iterable[dict[str, Any]]) -> None:
-        """Count the lines, and show the counts."""
-        for line in lines:
-            self._last = time.monotonic()
-            if line["do"] == "commit":
-                self._committed += len(line["events"])
-            elif line["do"] == "end":
-                self.at_work.add(line["run"])
-                self._handled += line["ok"]
-                self._failed += not line["ok"]
-        cells = [
-            ("committed", f"{self._committed:,}"),
-            ("handled", f"{self._handled:,}"),
-            ("failed", f"{self._failed:,}"),
-            ("kills", str(self.kills)),
-        ]
-        self._view.show(time.monotonic() - self._began, cells)
-
-
-def write_lines(file: TextIO, lines: Iterable[dict[str, Any]]) -> None:
-    """Write the lines to the file of --log."""
-    file.writelines(f"{json.dumps(line)}\n" for line in lines)
-    file.flush()
+    Insert = Callable[[Client, str, int, int], int]  # type, order and number of an event; its id
 
 
 MOST = 6  # events of a transaction
@@ -141,6 +46,7 @@ class Producer(NamedTuple):
 
     first: Client
     second: Client
+    insert: Insert
     log: LineLog
     rng: random.Random
     numbers: Callable[[], int]  # the next number of an event
@@ -188,13 +94,26 @@ class Producer(NamedTuple):
         return [self._insert_one(client) for _ in range(count)]
 
     def _insert_one(self, client: Client) -> int:
-        key = f"key-{self.rng.randrange(self.keys)}"
-        kind = self.rng.choice(TYPES)
-        number = self.numbers()
-        payload = {"key": key, "number": number}
-        event = client.insert_event(QUEUE, kind, payload, extra1=key)
-        self.log.write("insert", event=event, number=number, key=key, type=kind)
+        order, kind = divmod(self.rng.randrange(self.keys), len(TYPES))
+        content = Content(self.numbers(), f"{TYPES[kind]}:{order}", TYPES[kind])
+        began = time.monotonic_ns()
+        event = self.insert(client, content.type, order, content.number)
+        self.log.write("insert", at=began, event=event, **content._asdict())
         return event
+
+
+def insert(client: Client, kind: str, order: int, number: int) -> int:
+    """Insert an event; return its id."""
+    key = f"{kind}:{order}"
+    return client.insert_event(QUEUE, kind, {"key": key, "number": number}, extra1=key)
+
+
+def content_of(event: Event) -> Content:
+    """Return what `insert` has stored."""
+    data = event.json()
+    if data["key"] != event.extra1:
+        return Content(data["number"], f"{data['key']} in data, {event.extra1} in extra1", "")
+    return Content(data["number"], data["key"], event.type or "")
 
 
 def produce(producer: Producer, events: int, rate: float) -> None:
@@ -206,14 +125,15 @@ def produce(producer: Producer, events: int, rate: float) -> None:
             time.sleep(max(0.0, began + done / rate - time.monotonic()))
 
 
-def run_producer(path: Path, options: Options, number: int, events: int, rate: float) -> None:
-    """Run a producer; PGQPY_DSN names the database."""
-    rng = random.Random(f"{options.seed} producer {path.stem}")
+def run_producer(path: Path, options: Options, number: int, insert: Insert) -> None:
+    """Run one of the producers; PGQPY_DSN names the database."""
+    events = options.fill // PRODUCERS + (number < options.fill % PRODUCERS)
+    rng = random.Random(f"{options.seed} producer {number}")
     used = iter(range(number, sys.maxsize, PRODUCERS))
     with connect() as first, connect() as second:
         log = LineLog(path, producer=number)
-        producer = Producer(first, second, log, rng, lambda: next(used), options.keys)
-        produce(producer, events, rate)
+        producer = Producer(first, second, insert, log, rng, lambda: next(used), options.keys)
+        produce(producer, events, options.rate / PRODUCERS)
 
 
 class SimulatedFailure(Exception):
@@ -221,46 +141,25 @@ class SimulatedFailure(Exception):
 
 
 class Worker(Consumer):
-    """Sleeps, and fails now and then; writes down what it does before and after."""
+    """A shared consumer that keeps the order per key, also while events fail."""
 
     queue = QUEUE
     name = CONSUMER
+    key = "extra1"
+    on_error = "park"
+    limit = LIMIT
     max_retries = MAX_RETRIES
     backoff = (0.1, 3600.0)  # seconds
 
     def __init__(self, log: LineLog, options: Options) -> None:
         """Connect to nothing yet; PGQPY_DSN names the database."""
-        kind: ConsumerSettings = {"part_size": PART_SIZE}
-        if options.is_shared:
-            kind = {
-                "shared": True,
-                "key": "extra1" if options.ordered else None,
-                "on_error": "park" if options.park else "retry",
-                "concurrency": options.concurrency,
-                "limit": PART_SIZE,
-            }
-        if options.types:
-            kind["filter"] = {"type": options.types}
-        super().__init__(**kind)
+        super().__init__()
         self._log = log
         self._options = options
 
     def process_event(self, event: Event) -> None:
-        """Handle an event. What it does depends on the seed, the event and its retry only."""
-        data = event.json()
-        self._log.write(
-            "begin",
-            event=event.id,
-            retry=event.retry,
-            number=data["number"],
-            key=data["key"],
-            type=event.type,
-        )
-        rng = random.Random(f"{self._options.seed} event {event.id} {event.retry}")
-        time.sleep(rng.uniform(*self._options.work))
-        failed = rng.random() < self._options.fail
-        self._log.write("end", event=event.id, ok=not failed)
-        if failed:
+        """Handle an event."""
+        if not handle(self._log, self._options, event.id, content_of(event), event.retry):
             raise SimulatedFailure
 
 
@@ -285,13 +184,18 @@ def run_worker(path: Path, options: Options, run: int) -> None:
     worker = Worker(log, options)
     logging.basicConfig(level=logging.INFO)
     logging.getLogger("pgqpy.consumers").addHandler(LostSession(worker, log))
+    log.write("start")
     worker.run()
 
 
 if __name__ == "__main__":
-    _, kind, file, options, *numbers = sys.argv
-    where = (Path(file), Options.from_json(options))
+    _, kind, file, options, number = sys.argv
+    where = (Path(file), Options.from_json(options), int(number))
     if kind == "worker":
-        run_worker(*where, int(numbers[0]))
+        run_worker(*where)
+    elif kind == "producer":
+        run_producer(*where, insert)
+    elif kind == "peer-worker":
+        peer.run_worker(*where)
     else:
-        run_producer(*where, int(numbers[0]), int(numbers[1]), float(numbers[2]))
+        run_producer(*where, peer.insert)

@@ -1,28 +1,38 @@
-"""The steps of a simulation: fill the queue, start the workers, insert at the rate, drain, read."""
+"""The steps of a simulation: insert, handle, wait for the end; for pgqpy, then for the peer."""
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from pgqpy import calls
 from pgqpy.child_processes import own_process
-from pgqpy.sandbox import RunFailed
-from pgqpy.simulate.checker import Content, History, Stored, repeated
+from pgqpy.simulate import peer
+from pgqpy.simulate.checker import History, Stored
+from pgqpy.simulate.log import LineLog, LogReader
 from pgqpy.simulate.options import AUDIT, CONSUMER, PRODUCERS, QUEUE
-from pgqpy.simulate.processes import LineLog, LogReader, Progress, write_lines
+from pgqpy.simulate.processes import content_of
 from pgqpy.texts import noun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Iterable
 
-    from pgqpy import Client, Event
+    from pgqpy import Client
     from pgqpy.sandbox import Child, Database, View
+    from pgqpy.simulate.log import Line
     from pgqpy.simulate.options import Options
+
+
+TICKER = own_process("pgqpy", "ticker", "run")
+PROCESS = own_process("pgqpy.simulate.processes")
+POLL_INTERVAL = 0.05  # seconds between two checks of the processes
+AUDIT_INTERVAL = 1.0  # seconds
+A_WHILE = 1.0  # seconds
+QUIET = 15.0  # seconds; an event that nobody has handled by then is lost
 
 
 class Audit:
@@ -45,7 +55,7 @@ class Audit:
         for tick in self._client.call(calls.ticks.get_tick_info(QUEUE, self._tick)):
             if tick.tick_id > self._tick:
                 for event in self._client.get_tick_events(QUEUE, self._tick, tick.tick_id):
-                    self.events.append(Stored(tick.tick_id, event.id, _content(event)))
+                    self.events.append(Stored(event.id, content_of(event)))
                 self._tick = tick.tick_id
 
     def dead(self) -> set[int]:
@@ -57,14 +67,49 @@ class Audit:
         self._client.unregister_consumer(QUEUE, AUDIT)
 
 
-def _content(event: Event) -> Content:
-    data = event.json()
-    if data["key"] != event.extra1:
-        return Content(data["number"], f"{data['key']} in data, {event.extra1} in extra1", "")
-    return Content(data["number"], data["key"], event.type or "")
+class Progress:
+    """Counts lines of the log, and shows the counts."""
 
+    def __init__(self, view: View) -> None:
+        """Count from zero."""
+        self._view = view
+        self._began = self._last = time.monotonic()
+        self._committed = self._handled = self._failed = self._kills = 0
+        self.started: set[int] = set()  # the runs that have begun to look for events
+        self.at_work: set[int] = set()  # the runs that have handled something
 
-WORKER = own_process("pgqpy.simulate.processes", "worker")
+    @property
+    def idle(self) -> float:
+        """The seconds since something happened."""
+        return time.monotonic() - self._last
+
+    @property
+    def seems_done(self) -> bool:
+        """Whether to ask the server: counting there would slow down what is measured."""
+        return self._handled >= self._committed or self.idle > A_WHILE
+
+    def add(self, lines: Iterable[Line]) -> None:
+        """Count the lines, and show the counts."""
+        for line in lines:
+            if line["do"] != "empty":
+                self._last = time.monotonic()
+            if line["do"] == "commit":
+                self._committed += len(line["events"])
+            elif line["do"] == "start":
+                self.started.add(line["run"])
+            elif line["do"] == "kill":
+                self._kills += 1
+            elif line["do"] == "end":
+                self.at_work.add(line["run"])
+                self._handled += line["ok"]
+                self._failed += not line["ok"]
+        cells = [
+            ("committed", f"{self._committed:,}"),
+            ("handled", f"{self._handled:,}"),
+            ("failed", f"{self._failed:,}"),
+            ("kills", str(self._kills)),
+        ]
+        self._view.show(time.monotonic() - self._began, cells)
 
 
 class Crew:
@@ -74,24 +119,18 @@ class Crew:
     something: otherwise nothing would ever be handled where a process needs longer to start.
     """
 
-    def __init__(
-        self, database: Database, options: Options, folder: Path, log: LineLog, stack: ExitStack
-    ) -> None:
-        """Start no process yet. `stack` ends them; `log` is told of each kill."""
-        self._database = database
-        self._options = options
-        self._folder = folder
+    def __init__(self, load: Load, log: LineLog) -> None:
+        """Start no process yet; `log` is told of each kill."""
+        self._load = load
         self._log = log
-        self._stack = stack
-        self._rng = random.Random(f"{options.seed} killer")
+        self._rng = random.Random(f"{load.options.seed} killer")
         self._running: dict[int, Child] = {}  # by run
         self._runs = 0
         self._next_kill: float | None = None  # None: the last run has handled nothing yet
-        self.kills = 0
 
     def start(self) -> None:
         """Start all workers."""
-        for _ in range(self._options.workers):
+        for _ in range(self._load.options.workers):
             self._start_one()
 
     def tend(self, at_work: set[int]) -> None:
@@ -101,11 +140,12 @@ class Crew:
         """
         for child in self._running.values():
             child.check()
-        if not self._options.kill_every:
+        kill_every = self._load.options.kill_every
+        if not kill_every:
             return
         if self._next_kill is None:
             if self._runs - 1 in at_work:
-                self._next_kill = time.monotonic() + self._options.kill_every
+                self._next_kill = time.monotonic() + kill_every
         elif time.monotonic() >= self._next_kill:
             self._kill(self._rng.choice(sorted(at_work & self._running.keys())))
             self._start_one()
@@ -115,207 +155,165 @@ class Crew:
         """Stop all workers by SIGTERM. RunFailed if one does not end in order."""
         for child in self._running.values():
             code = child.stop()
-            if code not in {0, -signal.SIGTERM}:  # the signal came while Python started
+            if code not in {0, -signal.SIGTERM}:  # the peer's have nothing to finish
                 raise child.failure(f"ended with exit code {code} after SIGTERM")
         self._running.clear()
 
     def _kill(self, run: int) -> None:
         self._log.write("kill", run=run)  # before: the worker wrote all its later lines alive
         self._running.pop(run).kill()
-        self.kills += 1
 
     def _start_one(self) -> None:
         run, self._runs = self._runs, self._runs + 1
-        path = self._folder / f"run-{run}.jsonl"
-        command = [*WORKER, str(path), self._options.json(), str(run)]
-        child = self._database.start(f"worker-{run}", command)
-        self._running[run] = self._stack.enter_context(child)
+        self._running[run] = self._load.start("worker", run)
 
 
-TICKER = own_process("pgqpy", "ticker", "run")
-PRODUCER = own_process("pgqpy.simulate.processes", "producer")
-POLL_INTERVAL = 0.05  # seconds between two checks of the processes
-AUDIT_INTERVAL = 1.0  # seconds
-CHECK_INTERVAL = 2.0  # seconds between two searches for events that come again and again
-A_FEW = 100
-QUIET = 15.0  # seconds; a failed event that has not come again by then is lost
-STUCK = 120.0  # seconds without a line of the log
-STOP = "the workers do not get to the end of the queue: nothing was handled for {:.0f} s"
+class Load:
+    """What both systems get: the same producers, and the same number of workers.
 
-
-class Played(NamedTuple):
-    """What happened in a simulation."""
-
-    history: History
-    kills: int
-
-
-def play(
-    database: Database, client: Client, options: Options, view: View, log: TextIO | None
-) -> Played:
-    """Play a simulation; return what happened.
-
-    Every process that it starts has ended when it returns or raises.
+    Every process that it starts has ended at the end of a `with` block of `stack`.
     """
-    with ExitStack() as stack:
-        return _Scenario(database, client, options, view, log, database.logs, stack).play()
 
+    name = ""  # of the system, and of the folder of its log
+    kind = ""  # in front of the names of its processes
 
-class _Scenario:
     def __init__(
-        self,
-        database: Database,
-        client: Client,
-        options: Options,
-        view: View,
-        log: TextIO | None,
-        folder: Path,
-        stack: ExitStack,
+        self, database: Database, client: Client, options: Options, view: View, log: TextIO | None
     ) -> None:
+        """Start no process yet. `log` gets each line of the processes' logs."""
+        self.options = options
+        self.stack = ExitStack()
+        self.history = History()
         self._database = database
         self._client = client
-        self._options = options
         self._view = view
         self._log = log
-        self._folder = folder
-        self._stack = stack
-        self._reader = LogReader(folder)
-        self._history = History(
-            shared=options.is_shared,
-            ordered=options.ordered,
-            parks=options.park,
-            concurrency=options.concurrency,
-            types=options.types,
-        )
+        self._folder = database.logs / self.name
+        self._folder.mkdir(mode=0o700)
+        self._reader = LogReader(self._folder)
         self._progress = Progress(view)
-        self._processes: list[Child] = []
-        self._next_check = 0.0
 
-    def play(self) -> Played:
-        options = self._options
-        self._client.create_queue(QUEUE)
-        self._register()
-        audit = self._audit = Audit(self._client)
-        self._audited = time.monotonic()
-        ticker = self._start("ticker", TICKER, PGQPY_RETRY_PERIOD="0.2")
-        if options.fill:
-            count = f"{options.fill:,} {noun(options.fill, 'event')}"
-            self._view.say(f"{PRODUCERS} producers fill the queue with {count}")
-            self._produce("fill", options.fill, rate=0.0)
-        own = LineLog(self._folder / "crew.jsonl")
-        self._stack.callback(own.close)
-        crew = Crew(self._database, options, self._folder, own, self._stack)
-        crew.start()
-        self._view.say(f"{options.workers} worker(s) started")
-        tend = self._tender(crew)
-        if options.rate:
-            events = max(1, round(options.rate * options.seconds))
-            self._produce("rate", events, options.rate, tend)
-        self._drain(tend)
-        crew.stop()
-        audit.read()
-        self._read_log()
-        self._history.close()
-        self._history.stored = audit.events
-        self._history.dead = audit.dead()
-        audit.close()
-        if code := ticker.stop():
-            raise ticker.failure(f"ended with exit code {code} after SIGTERM")
-        return Played(self._history, crew.kills)
+    def play(self) -> History:
+        """Let producers insert and workers handle; return what happened."""
+        with self.stack:
+            self._begin()
+            own = LineLog(self._folder / "crew.jsonl")
+            self.stack.callback(own.close)
+            crew, options = Crew(self, own), self.options
+            if not options.rate:
+                count = f"{options.fill:,} {noun(options.fill, 'event')}"
+                self._say(f"{PRODUCERS} producers insert {count}")
+                self._produce(crew)
+            crew.start()
+            while len(self._progress.started) < options.workers:
+                self._check(crew)
+            self._say(f"{options.workers} {noun(options.workers, 'worker')} started")
+            if options.rate:
+                self._produce(crew)
+            while self._progress.idle < QUIET + options.sleep:
+                self._check(crew)
+                if self._progress.seems_done and not self._is_busy():
+                    break
+            crew.stop()
+            self._read_log()
+            self._end()
+        self.history.close()
+        return self.history
 
-    def _register(self) -> None:
-        if self._options.is_shared:
-            key: Literal["extra1"] | None = "extra1" if self._options.ordered else None
-            self._client.register_consumer(QUEUE, CONSUMER, shared=True, key=key)
-        else:
-            self._client.register_consumer(QUEUE, CONSUMER)
+    def start(self, kind: str, number: int) -> Child:
+        """Start a worker or a producer."""
+        name = f"{self.kind}{kind}"
+        path = self._folder / f"{kind}-{number}.jsonl"
+        command = [*PROCESS, name, str(path), self.options.json(), str(number)]
+        child = self._database.start(f"{name}-{number}", command)
+        return self.stack.enter_context(child)
 
-    def _tender(self, crew: Crew) -> Callable[[], None]:
-        def tend() -> None:
-            crew.tend(self._progress.at_work)
-            self._progress.kills = crew.kills
+    def _begin(self) -> None:
+        """Prepare the system."""
 
-        return tend
+    def _look(self) -> None:
+        """Read what the system itself knows."""
 
-    def _start(self, name: str, command: list[str], **variables: str) -> Child:
-        child = self._stack.enter_context(self._database.start(name, command, **variables))
-        self._processes.append(child)
-        return child
+    def _is_busy(self) -> bool:
+        """Say whether something is still to be handled. All has been inserted."""
+        raise NotImplementedError
 
-    def _produce(
-        self, name: str, events: int, rate: float, tend: Callable[[], None] = lambda: None
-    ) -> None:
+    def _end(self) -> None:
+        """Tell the history what the system itself knows."""
+
+    def _say(self, text: str) -> None:
+        self._view.say(f"{self.name}: {text}")
+
+    def _produce(self, crew: Crew) -> None:
         """Run the producers to their end."""
-        running = []
-        for number in range(PRODUCERS):
-            share = events // PRODUCERS + (number < events % PRODUCERS)
-            path = str(self._folder / f"{name}-{number}.jsonl")
-            arguments = [path, self._options.json(), str(number), str(share), str(rate / PRODUCERS)]
-            command = [*PRODUCER, *arguments]
-            child = self._database.start(f"producer-{name}-{number}", command)
-            running.append(self._stack.enter_context(child))
+        running = [self.start("producer", number) for number in range(PRODUCERS)]
         while any(child.running for child in running):
-            tend()
-            self._check()
+            self._check(crew)
         for child in running:
-            if code := child.wait(STUCK):
+            if code := child.wait(QUIET):
                 raise child.failure(f"ended with exit code {code}")
 
-    def _drain(self, tend: Callable[[], None]) -> None:
-        """Wait until the workers have finished all, what was retried too."""
-        while True:
-            tick = self._client.tick_queue(QUEUE)
-            last = 0 if tick is None else tick[0]
-            while not self._options.is_shared and self._position() < last:
-                tend()
-                self._check()
-                if self._repeats():
-                    self._view.say("stopped early: events come again and again")
-                    self._history.complete = False
-                    return
-            tend()
-            self._check()
-            if not (self._awaited() or self._in_flight()) or self._progress.idle > QUIET:
-                return
-
-    def _repeats(self) -> bool:
-        """Say whether more than a few events came again without a reason: it may never end."""
-        if time.monotonic() < self._next_check:
-            return False
-        self._next_check = time.monotonic() + CHECK_INTERVAL
-        return len(list(repeated(self._history))) > A_FEW
-
-    def _awaited(self) -> set[int]:
-        """Return the events that have to end, or to come again."""
-        unfinished = self._history.unfinished()
-        return unfinished - self._audit.dead() if unfinished else unfinished
-
-    def _in_flight(self) -> bool:
-        """Say whether a shared consumer has still to handle events."""
-        if not self._options.is_shared:
-            return False
-        call = "select pgq.queue_length(%s, %s) > 0"
-        return self._client.connection.execute(call, [QUEUE, CONSUMER]).fetchone() == (True,)
-
-    def _position(self) -> int:
-        (info,) = self._client.get_consumer_info(QUEUE, CONSUMER)
-        return info.last_tick or 0
-
-    def _check(self) -> None:
-        """Read the log and the ticks, show the figures; RunFailed if a process is gone or stuck."""
-        for child in self._processes:
-            child.check()
+    def _check(self, crew: Crew) -> None:
+        """Read what is new, show the figures; RunFailed if a process is gone."""
+        crew.tend(self._progress.at_work)
+        self._look()
         self._read_log()
-        if time.monotonic() - self._audited > AUDIT_INTERVAL:
-            self._audit.read()
-            self._audited = time.monotonic()
-        if self._progress.idle > STUCK:
-            raise RunFailed(STOP.format(STUCK))
         time.sleep(POLL_INTERVAL)
 
     def _read_log(self) -> None:
         lines = self._reader.new_lines()
-        self._history.add(lines)
+        self.history.add(lines)
         self._progress.add(lines)
         if self._log is not None:
-            write_lines(self._log, lines)
+            self._log.writelines(f"{json.dumps(line)}\n" for line in lines)
+            self._log.flush()
+
+
+class Pgqpy(Load):
+    """The shared consumer of a queue, beside a ticker."""
+
+    name = "pgqpy"
+
+    def _begin(self) -> None:
+        self._client.create_queue(QUEUE)
+        self._client.register_consumer(QUEUE, CONSUMER, shared=True, key="extra1")
+        self._audit = Audit(self._client)
+        self._audited = time.monotonic()
+        ticker = self._database.start("ticker", TICKER, PGQPY_RETRY_PERIOD="0.2")
+        self._ticker = self.stack.enter_context(ticker)
+
+    def _look(self) -> None:
+        self._ticker.check()
+        if time.monotonic() - self._audited > AUDIT_INTERVAL:
+            self._audit.read()
+            self._audited = time.monotonic()
+
+    def _is_busy(self) -> bool:
+        call = "select pgq.queue_length(%s, %s) > 0"
+        row = self._client.connection.execute(call, [QUEUE, CONSUMER]).fetchone()
+        return row == (True,) or bool(self.history.unfinished() - self._audit.dead())
+
+    def _end(self) -> None:
+        self._client.tick_queue(QUEUE)
+        self._audit.read()
+        self.history.stored = self._audit.events
+        self.history.dead = self._audit.dead()
+        self._audit.close()
+        if code := self._ticker.stop():
+            raise self._ticker.failure(f"ended with exit code {code} after SIGTERM")
+
+
+class Peer(Load):
+    """The table of the peer. Nothing fails and nobody is killed there."""
+
+    name = peer.NAME
+    kind = "peer-"
+
+    def _is_busy(self) -> bool:
+        return self._client.connection.execute(peer.WAITS).fetchone() == (True,)
+
+    def _end(self) -> None:
+        """Take the truth from the producers."""
+        inserts = self.history.inserts.items()
+        committed = [(event, insert) for event, insert in inserts if insert.outcome == "commit"]
+        self.history.stored = [Stored(event, insert.content) for event, insert in committed]

@@ -16,7 +16,6 @@ from textual.app import App
 from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.coordinate import Coordinate
-from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Static
 
@@ -419,24 +418,6 @@ class PollThread:
                 return
 
 
-class Polled(Message):
-    """A poll ended."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        """Take what it found."""
-        super().__init__()
-        self.snapshot = snapshot
-
-
-class Broken(Message):
-    """The thread ended with an unexpected error."""
-
-    def __init__(self, error: Exception) -> None:
-        """Take the error."""
-        super().__init__()
-        self.error = error
-
-
 class Top(App[Exception]):
     """The overview of a database in a terminal. It returns an unexpected error of the thread."""
 
@@ -458,8 +439,8 @@ class Top(App[Exception]):
         self._watcher = watcher
         self._poller = PollThread(
             watcher,
-            on_poll=lambda found: self._post(Polled(found)),
-            on_bug=lambda error: self._post(Broken(error)),
+            on_poll=lambda found: self._tell(self.show, found),
+            on_bug=lambda error: self._tell(self.exit, error),
         )
 
     @property
@@ -478,15 +459,11 @@ class Top(App[Exception]):
         """End the polls."""
         self._poller.stop()
 
-    def on_polled(self, message: Polled) -> None:
+    def show(self, snapshot: Snapshot) -> None:
         """Show what a poll found."""
-        self.snapshot = message.snapshot
+        self.snapshot = snapshot
         if isinstance(self.screen, LiveScreen) and self.screen.is_mounted:
             self.screen.refresh_data()
-
-    def on_broken(self, message: Broken) -> None:
-        """End with the error."""
-        self.exit(message.error)
 
     def sort_by(self, sort: str) -> None:
         """Sort queues and consumers."""
@@ -501,6 +478,7 @@ class Top(App[Exception]):
         if not isinstance(self.screen, Keys):
             await self.push_screen(Keys())
 
-    def _post(self, message: Message) -> None:
+    def _tell(self, function: Callable[[Any], None], value: Any) -> None:
+        """Call a function in the loop, from the thread."""
         with suppress(RuntimeError):  # the loop has ended
-            self.post_message(message)
+            self.call_later(function, value)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 from rich.console import Console
 from rich.text import Text
 
-from pgqpy import texts
-from pgqpy.texts import duration, noun, printable
+from pgqpy.texts import duration, noun, printable, rate, size
 from pgqpy.watch import ConsumerState, Count, QueueState
 
 if TYPE_CHECKING:
@@ -86,23 +85,14 @@ def text(value: Any) -> str:
     return next((write(value) for kind, write in _WRITERS if isinstance(value, kind)), str(value))
 
 
-def _few_digits(value: float) -> str:
-    return f"{value:,.1f}" if 0 < value < 10 else f"{value:,.0f}"  # noqa: PLR2004  # two digits
-
-
 _WRITERS: tuple[tuple[type, Callable[[Any], str]], ...] = (
     (str, lambda value: printable(value, LONGEST_NAME)),
     (bool, lambda value: "yes" if value else "no"),
     (int, "{:,}".format),
-    (float, _few_digits),
+    (float, rate),
     (timedelta, duration),
     (datetime, "{:%Y-%m-%d %H:%M:%S}".format),
 )
-
-
-def size(octets: int | None) -> str | None:
-    """Format a number of bytes; None if it is unknown."""
-    return None if octets is None else texts.size(octets)
 
 
 def in_order(rows: Iterable[State], sort: Sort) -> list[State]:
@@ -154,12 +144,12 @@ def headline(snapshot: Snapshot) -> str:
     """Sum the database up in one line."""
     if snapshot.taken is None:
         return "no data yet"
-    rate = sum(queue.events_per_second or 0.0 for queue in snapshot.queues)
+    speed = sum(queue.events_per_second or 0.0 for queue in snapshot.queues)
     parts = [
         text(snapshot.database),
         f"{len(snapshot.queues):,} queue(s)",
         f"{len(snapshot.consumers):,} consumer(s)",
-        f"{text(rate)} events/s",
+        f"{rate(speed)} events/s",
         _ticker(snapshot),
     ]
     return "  ".join(parts)
@@ -205,7 +195,7 @@ def queue_lines(snapshot: Snapshot, queue: QueueState) -> list[str]:
         f"ticks: {queue.state}, the last {text(number(queue.last_tick))}, {_ago(queue.tick_age)}",
         (
             f"events: {text(queue.events_per_second)}/s, {text(queue.new_events)} since the last "
-            f"tick, {text(queue.delayed_events)} delayed, {text(size(queue.total_bytes))}"
+            f"tick, {text(queue.delayed_events)} delayed, {size(queue.total_bytes)}"
         ),
         f"rotation: every {duration(queue.rotation_period)}, the last {_ago(queue.rotation_age)}",
     ]

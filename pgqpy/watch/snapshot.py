@@ -261,7 +261,7 @@ ROTATIONS = "select queue_name, clock_timestamp() - queue_switch_time from pgq.q
 # Daemons hold (ENGINE, WATCHING), the active one also (ENGINE, TICKING).
 TICKERS: LiteralString = f"""
     select h.object, h.pid, h.role, h.application, h.address, h.start, h.may_tick
-    from ({locks.HOLDERS}) h
+    from ({locks.OWNERS}) h
     where h.class = {locks.ENGINE} and h.object in ({locks.TICKING}, {locks.WATCHING})
     order by h.object, h.start, h.pid
 """  # noqa: S608  # our own query within our own

@@ -80,13 +80,9 @@ def test_files_equal_the_tables_after_a_kill(
 def test_a_kill_after_the_pin_keeps_the_range(shop: Shop, connect: Connect, spawn: Spawn) -> None:
     shop.archive("a", "b")
     shop.insert("c")
-    keeper, other = connect(autocommit=False), connect()
-    keeper.execute("lock table pgq.event_1 in access exclusive mode")
-    run = spawn(gated.__file__, shop.dsn, f"gated://{shop.location}")
-    wait_until_blocked(other, session(other))
-    run.kill()
-    keeper.rollback()
-    (pins,) = other.execute(PINS).fetchone() or (None,)
+    with waiting_at("copy", shop, connect(), spawn) as run:
+        run.kill()
+    (pins,) = connect().execute(PINS).fetchone() or (None,)
     assert pins == [shop.last_tick]
     shop.insert("d")
     shop.run(max_events=10_000)

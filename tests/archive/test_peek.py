@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from psycopg.conninfo import make_conninfo
 
-from pgqpy.archive.run import ArchiveConsumer
+from pgqpy.archive.run import ArchiveRun
 from pgqpy.cli import archive as archive_commands
 from pgqpy.cli.app import app
 
@@ -129,7 +129,7 @@ def test_file_that_no_consumer_stands_behind_is_not_read(
     shop.archive("a")
     shop.insert("b")
     with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
-        patch.setattr(ArchiveConsumer, "advance", killed)
+        patch.setattr(ArchiveRun, "advance", killed)
         shop.run()
     beyond = shop.files[-1]
     assert beyond.to_tick > shop.position

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pgqpy
-from pgqpy import calls
+from pgqpy import calls, tick_ranges
 from pgqpy.archive import ArchiveDamaged, ArchiveMismatch
-from pgqpy.archive.files import COLUMNS, find_archive, list_archives, open_file
-from pgqpy.archive.read import ArchiveSelection, choose_files, read_batches, read_events
+from pgqpy.archive.files import find_archive, list_archives, open_file
+from pgqpy.archive.read import ArchiveSelection, choose_files, join_archive, read_events
+from pgqpy.archive.run import ArchiveOptions, run_archive
 
 if TYPE_CHECKING:
     from tests.archive.shop import Shop
@@ -62,16 +63,6 @@ def test_times_types_and_extras_select(shop: Shop) -> None:
     assert shop.archived(ArchiveSelection(since=times[2] + timedelta(seconds=1))) == []
 
 
-def test_a_batch_has_the_columns_that_are_asked_for(shop: Shop) -> None:
-    shop.archive("a", "b")
-    (batch,) = read_batches(
-        shop.store, shop.files, ArchiveSelection(types=["placed"]), ["ev_data", "ev_id"]
-    )
-    assert batch.to_pydict() == {"ev_data": ["a", "b"], "ev_id": [1, 2]}
-    (batch,) = read_batches(shop.store, shop.files)
-    assert batch.schema.equals(COLUMNS)
-
-
 FIRST, LAST = (each.replace(tzinfo=timezone.utc) for each in (datetime.min, datetime.max))  # noqa: DTZ901  # they get one
 RAW = "select pgq.insert_event_raw('orders', 1, %s, null, null, 't', 'd', null, null, null, null)"
 
@@ -111,6 +102,20 @@ def test_files_are_found_by_the_range_and_the_name_of_their_queue(shop: Shop) ->
         find_archive(shop.store, "other")
 
 
+def test_an_archive_goes_on_under_the_new_name_of_its_queue(shop: Shop) -> None:
+    shop.archive("a")
+    shop.client.call(calls.admin.rename_queue("orders", "purchases"))
+    with pytest.raises(pgqpy.QueueNotFound, match="queue orders was renamed to purchases"):
+        shop.run()
+    with tick_ranges.locked_queue(shop.client, "purchases") as queue:
+        assert join_archive(shop.client, shop.store, queue).files == shop.files
+    shop.client.insert_event("purchases", "placed", "b")
+    shop.tick("purchases")
+    run_archive(ArchiveOptions("purchases"), shop.store, shop.dsn, shop.said.append)
+    assert (shop.archived(), shop.verify()) == (["a", "b"], [])
+    assert find_archive(shop.store, "purchases").files == shop.files
+
+
 def test_a_file_that_expires_while_it_is_read_is_an_error(shop: Shop) -> None:
     shop.archive("a")
     files = shop.files
@@ -132,5 +137,4 @@ def test_a_row_group_is_what_memory_can_hold(shop: Shop) -> None:
         groups = [file.metadata.row_group(n) for n in range(file.metadata.num_row_groups)]
     assert max(group.total_byte_size for group in groups) < 24 * megabyte
     assert max(group.num_rows for group in groups) <= 11_000
-    sizes = [batch.num_rows for batch in read_batches(shop.store, shop.files)]
-    assert (sum(sizes), max(sizes)) == (12_040, 1000)
+    assert sum(1 for _ in read_events(shop.store, shop.files)) == 12_040

@@ -15,7 +15,7 @@ from pgqpy.archive import ArchiveMismatch
 from pgqpy.archive.errors import StoreFailed
 from pgqpy.archive.files import find_archive, read_info
 from pgqpy.archive.read import read_events
-from pgqpy.archive.run import ArchiveConsumer, ArchiveOptions, run_archive
+from pgqpy.archive.run import DURABLE_COMMITS, ArchiveOptions, run_archive
 from pgqpy.archive.store import Store
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def test_commits_wait_for_the_disk_whatever_the_role_says(shop: Shop) -> None:
     execute = shop.client.connection.execute
     for before, after in (("off", "on"), ("local", "local")):
         execute(f"set synchronous_commit = {before}")
-        ArchiveConsumer(shop.client, "orders", "archive").commit_durably()
+        execute(DURABLE_COMMITS)
         assert execute("show synchronous_commit").fetchone() == (after,)
 
 

@@ -52,13 +52,11 @@ def test_a_run_says_what_it_wrote(run: Run, folder: str) -> None:
     assert again.stderr == "archived 0 event(s) of orders in 0 file(s)\n"
 
 
-def test_the_list_shows_queues_or_files(run: Run, run_json: RunJson, archived: str) -> None:
+def test_the_list_shows_queues(run: Run, run_json: RunJson, archived: str) -> None:
     (row,) = run_json("archive", "list", archived)
     assert (row["queue"], row["files"], row["consumer"]) == ("orders", 3, "archive")
-    files = run_json("archive", "list", archived, "--files", "--queue", "orders")
-    assert [file["events"] for file in files] == [1, 1, 1]
-    assert sum(file["bytes"] for file in files) == row["bytes"]
-    assert (files[0]["from_time"], files[-1]["to_time"]) == (row["from_time"], row["to_time"])
+    files = list(Path(archived).rglob("*.parquet"))
+    assert sum(file.stat().st_size for file in files) == row["bytes"]
     shown = run("archive", "list", archived).stdout.splitlines()
     assert shown[0].split()[:3] == ["queue", "files", "bytes"]
     assert shown[1].startswith("orders  3")

@@ -70,14 +70,13 @@ def test_what_is_wrong_is_told_and_nothing_changes(
 
 def test_register_makes_it_shared_with_its_key(run: Run, client: pgqpy.Client) -> None:
     client.create_queue("orders")
-    new = run(*REGISTER, "--shared", "--key", "extra1", "--per-key", "2", "--type", "a")
+    new = run(*REGISTER, "--shared", "--key", "extra1", "--type", "a")
     assert new.stderr == "registered letters on orders: takes types a\n"
     (found,) = client.call(calls.sharing.get_inflight())
-    assert (found.order_key, found.per_key) == ("extra1", 2)
+    assert (found.order_key, found.per_key) == ("extra1", 1)
     other = run(*REGISTER, "--shared", "--key", "extra2")
     assert failed_with(other, 1, "extra1", "extra2", "pgqpy consumer set")
     assert failed_with(run(*REGISTER, "--key", "extra2"), 2, "--key needs --shared")
-    assert failed_with(run(*REGISTER, "--shared", "--per-key", "2"), 2, "--per-key needs --key")
 
 
 def test_show_and_list_tell_what_is_in_flight_and_who_has_it(

@@ -259,7 +259,7 @@ def test_what_cannot_run_is_reported_once(
             BILLING,
             "plain",
             "2",
-            ["billing is not shared", "consumer set QUEUE CONSUMER mode=shared"],
+            ["billing is not shared", "consumer set orders billing mode=shared"],
         ),
         (
             ALONE,

@@ -195,3 +195,14 @@ def test_slots_that_nobody_uses_or_that_lag_are_named() -> None:
         ("warn", "lost"),
         ("fail", "late"),
     ]
+
+
+def test_captured_tables() -> None:
+    row: dict[str, Any] = {"queue_name": "q", "table_name": "public.orders"}
+    row |= {"table_id": "public.orders", "problems": []}
+    assert list(queues.judge_captures([])) == []
+    assert only(queues.judge_captures([row])).level == "ok"
+    found = only(queues.judge_captures([{**row, "problems": ["it is slow"]}]))
+    assert (found.level, found.check) == ("warn", "capture")
+    assert found.what == "table public.orders, captured by q: it is slow"
+    assert "pgqpy capture add public.orders --queue q" in found.remedy

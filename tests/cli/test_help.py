@@ -14,7 +14,7 @@ from pgqpy.cli.app import app
 from tests.cli.support import Run, failed_with
 from tests.docs.markdown import text
 
-MOST = 40  # commands
+MOST = 47  # commands: 40, those of captured tables, queue rename and pipeline clean
 READERS = """
     schema status, queue list, queue show, consumer list, consumer show, event list, event show,
     event cancel, cron list, archive list, ticker status, doctor, top

@@ -27,6 +27,9 @@ def module_dsn(server: Server, template: str) -> Iterator[str]:
             client = pgqpy.Client(connection)
             client.create_queue("orders")
             client.register_consumer("orders", "billing")
+            for table in ("public.mine", "public.other"):
+                connection.execute(f"create table {table} (id int primary key)".encode())
+                client.call(calls.capture.add_capture("orders", table))
             lay_trap(connection)
         yield dsn
 
@@ -62,6 +65,10 @@ ARGUMENTS = {  # of the commands that need some; they run in alphabetical order
     "archive list": "memory://hostile",
     "archive replay": "orders billing --from memory://hostile",
     "archive run": "--queue orders --to memory://hostile",
+    "capture add": "public.mine --queue orders",
+    "capture ddl": "public.mine",
+    "capture remove": "public.other",
+    "capture snapshot": "public.mine",
     "consumer register": "orders other",
     "consumer seek": "orders billing beginning",
     "consumer set": "orders billing policy=detach after=2d attached=yes mode=shared key=type",
@@ -79,14 +86,16 @@ ARGUMENTS = {  # of the commands that need some; they run in alphabetical order
     "event show": "orders billing 1",
     "queue create": "other",
     "queue drop": "other --force",
-    "queue set": "orders ticker_max_count=7",
-    "queue show": "orders",
-    "schema repair": "orders",
+    "queue rename": "orders purchases",
+    "queue set": "purchases ticker_max_count=7",
+    "queue show": "purchases",
+    "schema repair": "purchases",
 }
 ELSEWHERE = {  # commands that do not end by themselves, or take long
     "consumer run": "test_a_consumer",
     "dashboard": "tests/dashboard/test_pages.py",
     "demo": "a ticker, a client and a consumer, which have their tests",
+    "pipeline clean": "it connects to no database",
     "pipeline run": "tests/pipeline/test_command.py",
     "simulate": "a client and consumers, which have their tests",
     "ticker run": "tests/ticker/test_session.py",

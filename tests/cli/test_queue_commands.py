@@ -105,6 +105,20 @@ def test_show_says_what_the_queue_keeps(run: Run, run_json: RunJson, client: pgq
     assert run_json("queue", "show", "orders")["delayed_events"] == 3
 
 
+@pytest.mark.usefixtures("orders")
+def test_queue_is_renamed(run: Run, run_json: RunJson) -> None:
+    run("queue", "create", "others")
+    taken = run("queue", "rename", "orders", "others")
+    assert failed_with(taken, 1, "queue others exists already")
+    assert failed_with(run("queue", "rename", "orders", ""), 1, "the queue name is empty")
+    assert run("queue", "rename", "orders", "purchases").stderr == "queue orders is now purchases\n"
+    shown = run_json("queue", "show", "purchases")
+    assert [each["consumer_name"] for each in shown["consumers"]] == ["billing"]
+    for old in ("queue show orders", "event insert orders t d", "consumer show orders billing"):
+        told = "queue orders was renamed to purchases; use the new name"
+        assert failed_with(run(*old.split()), 1, told)
+
+
 def test_works_on_the_real_extension(
     bare_run: Run, extension_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,8 +66,8 @@ class AsyncLoop:
         self._receiver.__enter__()
         return self
 
-    async def __aexit__(self, *error: object) -> None:
-        self._receiver.__exit__(*error)
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._receiver.__exit__(kind, *error)
 
     def __aiter__(self) -> Self:
         return self
@@ -84,6 +84,9 @@ class AsyncLoop:
 
     async def retry(self, event: pgqpy.Event, *args: Any, **kwargs: Any) -> None:
         self._receiver.retry(event, *args, **kwargs)
+
+    async def extend(self, event: pgqpy.Event, seconds: Any) -> None:
+        self._receiver.extend(event, seconds)
 
     async def dead(self, event: pgqpy.Event, reason: Any) -> None:
         self._receiver.dead(event, reason)

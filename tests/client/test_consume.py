@@ -54,11 +54,6 @@ async def test_register_at_a_tick_that_is_not_there(orders: Any) -> None:
     assert await orders.register_consumer_at("orders", "late", None) == 1
 
 
-async def test_no_newer_tick_is_no_batch(orders: Any) -> None:
-    await orders.insert_event("orders", "t", "d")
-    assert await orders.next_batch("orders", "billing") is None
-
-
 async def test_batch_names_itself_and_its_ticks(orders: Any) -> None:
     batch = await next_batch(orders, ("t", "d"))
     assert isinstance(batch, Batch)
@@ -72,13 +67,6 @@ async def test_batch_names_itself_and_its_ticks(orders: Any) -> None:
     assert (info.prev_tick_id, info.tick_id) == (batch.prev_tick_id, batch.tick_id)
     assert info.lag >= timedelta(0)
     assert await orders.call(calls.consume.get_batch_info(batch.id + 1)) is None
-
-
-async def test_unfinished_batch_is_delivered_again(orders: Any) -> None:
-    batch = await next_batch(orders, ("t", "d"))
-    await orders.tick_queue("orders")
-    assert await orders.next_batch("orders", "billing") == batch
-    assert await orders.next_batch("orders", "billing", min_count=100, min_lag=3600) == batch
 
 
 async def test_finished_batch_is_followed_by_the_next(orders: Any) -> None:
@@ -242,16 +230,6 @@ async def test_absurd_delay_is_refused(orders: Any, subtests: pytest.Subtests) -
     assert await sql(orders, "select count(*) from pgq.retry_queue") == [(0,)]
 
 
-async def test_batch_retry_sets_all_aside_once(orders: Any) -> None:
-    batch = await next_batch(orders, *[("t", str(i)) for i in range(5)])
-    assert await orders.batch_retry(batch, 0) == 5
-    assert await orders.batch_retry(batch, 10) == 0
-    await orders.finish_batch(batch)
-    assert await orders.call(calls.maintain.maint_retry_events()) == 5
-    again = await events_of(orders, await next_batch(orders))
-    assert [(event.data, event.retry) for event in again] == [(str(i), 1) for i in range(5)]
-
-
 async def test_batch_retry_rounds_a_fraction_up(orders: Any) -> None:
     batch = await next_batch(orders, ("t", "d"))
     async with orders.transaction():
@@ -281,16 +259,6 @@ async def test_a_part_that_makes_no_sense_is_refused(orders: Any) -> None:
             await orders.finish_part(batch, up_to)
         assert "\n" not in str(caught.value)
     assert [event.data async for event in orders.get_batch_events(batch)] == ["b"]
-
-
-@pytest.mark.parametrize("known", [True, False])
-async def test_a_part_of_a_lost_batch_is_refused(orders: Any, *, known: bool) -> None:
-    event = await orders.insert_event("orders", "t", "a")
-    batch = await next_batch(orders)
-    await orders.finish_batch(batch)
-    with pytest.raises(BatchLost) as caught:
-        await orders.finish_part(batch if known else 999, event)
-    assert caught.value.batch_id == (batch.id if known else 999)
 
 
 async def test_events_are_cancelled_for_all_or_skipped_for_one(orders: Any) -> None:

@@ -42,37 +42,6 @@ threading.Event().wait()
 """
 )
 
-# The thread has connected, and goes on only when the fork has begun.
-FORKS_EARLY = """
-import os, threading
-import pgqpy, pgqpy.client
-from pgqpy.client import listening
-
-open_session, begun, forks = pgqpy.client.open_session, threading.Event(), threading.Event()
-made = []
-
-def opens(*args, **kwargs):
-    made.append(open_session(*args, **kwargs))
-    begun.set()
-    forks.wait()
-    return made[0]
-
-pgqpy.client.open_session = opens
-os.register_at_fork(before=forks.set)  # called before the ones that are there
-client = pgqpy.connect(os.environ["PGQPY_DSN"])
-wait = lambda: client.receive("orders", "billing", wait=600)
-threading.Thread(target=wait, daemon=True).start()
-begun.wait()
-child = os.fork()
-if child == 0:
-    file = os.readlink(f"/proc/self/fd/{made[0].fileno()}")
-    print(f"child has {file}", flush=True)
-    os._exit(0)
-os.waitpid(child, 0)
-print("parent has", os.readlink(f"/proc/self/fd/{made[0].fileno()}"), flush=True)
-os._exit(0)
-"""
-
 OUT_OF_FILES = (
     WAITS_AT_EXIT
     + """
@@ -117,14 +86,6 @@ def test_forked_child_keeps_no_session_open_and_waits_with_its_own(
     finally:
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
-
-
-def test_child_forked_while_a_session_is_opened_does_not_keep_it(
-    queue: pgqpy.Client, dsn: str, spawn: Callable[..., Any]
-) -> None:
-    process = spawn("-c", FORKS_EARLY, env={"PGQPY_DSN": dsn})
-    process.wait_for_output("parent has socket")
-    assert "child has /dev/null" in process.output()
 
 
 def test_process_without_room_for_files_goes_on_listening(

@@ -12,7 +12,7 @@ import pytest
 from psycopg.types.numeric import Int8BinaryLoader
 
 import pgqpy
-from pgqpy import Event, InvalidArgument, calls
+from pgqpy import Event, InvalidArgument
 from tests.client.conftest import next_batch, open_batch
 from tests.client.either import sql
 
@@ -27,31 +27,14 @@ async def data_of(client: Any, batch: Any, **kwargs: Any) -> list[int]:
     return [int(event.data) async for event in client.get_batch_events(batch, **kwargs)]
 
 
-@pytest.mark.parametrize("holds_cursors", [True, False])
-async def test_every_fetch_size_gives_the_same_events(orders: Any, holds_cursors: bool) -> None:
-    """Behind a pooler that shares sessions no cursor outlives its transaction: there are pages."""
+async def test_every_fetch_size_gives_the_same_events(orders: Any) -> None:
     batch = await filled(orders, 50)
-    orders.runner.holds_cursors = holds_cursors
     for size in (1, 49, 50, 51):
         for inside in (False, True):
             async with orders.transaction() if inside else nullcontext():
                 assert await data_of(orders, batch, fetch_size=size) == list(range(50))
                 assert await data_of(orders, batch.id, fetch_size=size) == list(range(50))
                 assert await sql(orders, OPEN) == [(0,)]
-
-
-async def test_page_does_not_end_between_an_event_and_its_copy(orders: Any) -> None:
-    batch = await filled(orders, 2)
-    first, _ = [event async for event in orders.get_batch_events(batch)]
-    await orders.event_retry(batch, first, 0)
-    await orders.register_consumer_at("orders", "billing", batch.prev_tick_id)
-    await sql(orders, "update pgq.retry_queue set ev_retry_after = now() returning 1")
-    assert await orders.call(calls.maintain.maint_retry_events()) == 1
-    await orders.tick_queue("orders")
-    both = await orders.next_batch("orders", "billing", min_count=3, min_interval=60)
-    orders.runner.holds_cursors = False
-    assert await data_of(orders, both, fetch_size=1) == [0, 0, 1]
-    assert await data_of(orders, both, fetch_size=2) == [0, 0, 1]
 
 
 async def test_empty_batch_has_no_events(orders: Any) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
+import psycopg
 import pytest
 
 import pgqpy
@@ -60,27 +62,69 @@ async def test_an_event_is_ended_and_the_next_is_claimed_in_one_round_trip(
     assert calls[-4:] == expected
 
 
-async def test_leaving_the_block_releases_what_was_not_begun(orders: Any) -> None:
+async def test_leaving_the_block_returns_what_is_not_done_at_once(orders: Any) -> None:
     await filled(orders, *"abcd")
     with pytest.raises(ZeroDivisionError):
         async with orders.receiver("orders", "billing", limit=4) as r:
             async for event in r:
-                if event.data == "b":
+                if event.data == "c":
                     raise ZeroDivisionError
-                r.done(event)
-    assert await state(orders) == [(9, 1), (-4, 0)]  # b has its lease, c and d count no attempt
-    assert await received(orders) == [("c", 1), ("d", 1)]
+                if event.data == "a":
+                    r.done(event)
+    assert sorted(await received(orders)) == [("b", 2), ("c", 2), ("d", 1)]  # d was not begun
 
 
-async def test_an_event_of_a_key_waits_for_one_before_it_that_was_begun(orders: Any) -> None:
+async def test_an_error_of_the_block_is_not_hidden_by_that_of_a_lost_connection(
+    orders: Any,
+) -> None:
+    await filled(orders, "a")
+    with pytest.raises(ZeroDivisionError):
+        async with orders.receiver("orders", "billing") as r:
+            await r.__anext__()
+            with suppress(psycopg.Error):
+                await sql(orders, "select pg_terminate_backend(pg_backend_pid())")
+            raise ZeroDivisionError
+
+
+async def test_an_event_that_ends_the_block_each_time_counts_its_attempts(orders: Any) -> None:
+    await filled(orders, "a")
+    attempts = []
+    for _ in range(3):
+        async with orders.receiver("orders", "billing") as r:
+            event = await r.__anext__()
+            attempts.append(r.attempt)
+    assert attempts == [1, 2, 3]
+    async with orders.receiver("orders", "billing") as r:
+        async for event in r:
+            await r.dead(event, "it ends the program")
+            break
+    assert await sql(orders, OPEN) == [(0,)]
+
+
+async def test_events_of_several_claims_are_returned(orders: Any) -> None:
+    await filled(orders, *"abc")
+    async with orders.receiver("orders", "billing") as r:
+        for _ in range(3):
+            await r.__anext__()
+    assert sorted(await received(orders)) == [("a", 2), ("b", 2), ("c", 2)]
+
+
+async def test_an_event_that_others_may_have_is_not_returned(orders: Any) -> None:
+    await filled(orders, "a")
+    async with orders.receiver("orders", "billing") as r:
+        await r.__anext__()
+        ((token,),) = await sql(orders, TOKEN)
+        await sql(orders, END.format(token))
+        assert await received(orders) == [("a", 2)]
+    assert await state(orders) == [(9, 2)]
+
+
+async def test_returned_events_of_a_key_keep_their_order(orders: Any) -> None:
     await sql(orders, "select pgq.set_consumer_mode('orders', 'billing', 'shared', 'extra1')")
     async with orders.receiver("orders", "billing", key="extra1", limit=4) as r:
-        await filled(orders, "a1", "a2", "b1")
-        assert (await r.__anext__()).data == "a1"
-    assert await received(orders, key="extra1") == [("b1", 1)]
-    ((token,),) = await sql(orders, "select min(run_token) from pgq.inflight where run_token > 0")
-    await sql(orders, END.format(token))
-    assert await received(orders, limit=1, key="extra1") == [("a1", 2)]
+        await filled(orders, "a1", "a2", "a3", "b1")
+        assert [(await r.__anext__()).data for _ in range(2)] == ["a1", "a2"]
+    assert await received(orders, key="extra1") == [("a1", 2), ("a2", 2), ("b1", 1)]
 
 
 async def test_a_retried_event_keeps_those_of_its_key(orders: Any) -> None:
@@ -141,6 +185,18 @@ async def loop_once(client: Any, r: Any) -> Any:
     await sql(client, END.format(token))
     assert await received(client) == [("d", 2)]
     return event
+
+
+async def test_the_lease_of_an_event_is_extended(orders: Any) -> None:
+    await filled(orders, "a")
+    async with orders.receiver("orders", "billing") as r:
+        event = await r.__anext__()
+        await r.extend(event, 3600)
+        left = "select run_due > now() + interval '59 min' from pgq.inflight where run_token > 0"
+        assert await sql(orders, left) == [(True,)]
+        r.done(event)
+        with pytest.raises(errors.LeaseLost):
+            await r.extend(event, 3600)
 
 
 async def test_the_lease_of_what_waits_its_turn_is_extended(orders: Any) -> None:

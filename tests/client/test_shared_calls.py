@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -30,6 +31,19 @@ def test_settings_are_changed(queue: pgqpy.Client) -> None:
     assert queue.call(sharing.set_consumer_mode(*NAMES, "shared", "type", per_key=1)) == 1
     assert queue.call(sharing.set_consumer_mode(*NAMES, "plain")) == 1
     assert queue.call(sharing.get_inflight()) == []
+
+
+def test_the_limits_are_registered_with_the_consumer(queue: pgqpy.Client) -> None:
+    limits: dict[str, Any] = {"limit_in_flight": 9, "rate": 0.5}
+    register = functools.partial(queue.register_consumer, *NAMES, shared=True, key="extra1")
+    assert [register(**limits), register(**limits), register()] == [1, 0, 0]
+    (info,) = queue.call(sharing.get_inflight(*NAMES))
+    assert info[2:6] == ("extra1", 1, 9, 0.5)
+    command = "pgqpy consumer set orders mails per_key=2 limit_in_flight=none rate=none, or"
+    with pytest.raises(errors.WrongMode, match=command):
+        register(per_key=2)
+    with pytest.raises(errors.InvalidArgument, match="need shared=True"):
+        queue.register_consumer("orders", "plain", rate=0.5)
 
 
 def test_events_are_ended_by_their_ids_and_seen(queue: pgqpy.Client) -> None:

@@ -73,46 +73,21 @@ def is_running(stream):
 '''
 
 
-def test_the_repositorys_own_twins_are_current(tool: dict[str, Any]) -> None:
-    assert tool["main"](["--check"]) == 0
-
-
 def test_twin_is_written_line_for_line(tool: dict[str, Any], tree: Path, tmp_path: Path) -> None:
     assert tool["main"]([], root=tmp_path) == 0
     assert (tree / "_sync" / "client.py").read_text() == TWIN.replace("[NOTE]", NOTE)
     assert tool["main"](["--check"], root=tmp_path) == 0
 
 
-def test_stale_twin_fails_the_check_and_is_left_alone(
+def test_check_names_what_is_stale_has_no_source_or_matches_nothing(
     tool: dict[str, Any], tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tool["main"]([], root=tmp_path)
     (tree / "_sync" / "client.py").write_text("edited by hand")
-    assert tool["main"](["--check"], root=tmp_path) == 1
-    assert "_sync/client.py is stale" in capsys.readouterr().err
-    assert (tree / "_sync" / "client.py").read_text() == "edited by hand"
-
-
-def test_twin_without_a_source_fails_the_check(
-    tool: dict[str, Any], tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tool["main"]([], root=tmp_path)
-    (tree / "_sync" / "gone.py").write_text("")
-    assert tool["main"](["--check"], root=tmp_path) == 1
-    assert "_sync/gone.py has no source" in capsys.readouterr().err
-
-
-def test_rule_that_matches_nothing_fails_the_check(
-    tool: dict[str, Any], tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     (tree / "_async" / "every_rule.py").unlink()
-    assert tool["main"]([], root=tmp_path) == 1
-    assert "matched nothing" in capsys.readouterr().err
-
-
-def test_source_without_a_docstring_is_refused(
-    tool: dict[str, Any], tree: Path, tmp_path: Path
-) -> None:
-    (tree / "_async" / "client.py").write_text("import os\n")
-    with pytest.raises(SystemExit, match="docstring"):
-        tool["main"]([], root=tmp_path)
+    assert tool["main"](["--check"], root=tmp_path) == 1
+    said = capsys.readouterr().err
+    assert "_sync/client.py is stale" in said
+    assert "_sync/every_rule.py has no source" in said
+    assert "matched nothing" in said
+    assert (tree / "_sync" / "client.py").read_text() == "edited by hand"

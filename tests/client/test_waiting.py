@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import anyio
 import pytest
 
-from pgqpy.client.waiting import AsyncBell, to_the_end_async
+from pgqpy.client.waiting import AsyncBell
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -49,19 +48,3 @@ def test_a_wait_ends_with_its_time() -> None:
         await AsyncBell().wait(0.01)
 
     asyncio.run(play())
-
-
-async def test_work_is_done_though_a_cancel_scope_cancels_its_task_again_and_again() -> None:
-    begun, may_end, done = asyncio.Event(), asyncio.Event(), []
-
-    async def work() -> None:
-        begun.set()
-        await may_end.wait()
-        done.append(True)
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(to_the_end_async, work)
-        await begun.wait()
-        group.cancel_scope.cancel()
-        asyncio.get_running_loop().call_later(0.05, may_end.set)
-    assert done == [True]

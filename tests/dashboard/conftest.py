@@ -23,7 +23,7 @@ from pgqpy.dashboard.access import (
     parse_entries,
 )
 from pgqpy.dashboard.access import parse_networks as networks
-from pgqpy.dashboard.app import Dashboard, Options
+from pgqpy.dashboard.app import Dashboard
 from tests.support.processes import PythonProcess
 from tests.support.waiting import eventually
 
@@ -58,10 +58,8 @@ def site(dsn: str) -> Iterator[Site]:
     with ExitStack() as stack:
 
         def serve(access: Access | None = None, **options: Any) -> TestClient:
-            chosen = Options(
-                options.pop("dsn", dsn), access or LoopbackAccess(), (HOST,), **options
-            )
-            app = Dashboard(chosen).app
+            chosen = access or LoopbackAccess()
+            app = Dashboard(options.pop("dsn", dsn), chosen, (HOST,), **options).app
             client = TestClient(app, base_url=HOME, follow_redirects=False, client=("10.0.0.5", 1))
             return stack.enter_context(client)
 

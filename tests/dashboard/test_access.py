@@ -19,7 +19,7 @@ from pgqpy.dashboard.access import (
     make_entry,
     parse_entries,
 )
-from pgqpy.dashboard.app import Dashboard, Options
+from pgqpy.dashboard.app import Dashboard
 from pgqpy.dashboard.login import Throttle, local_path
 from pgqpy.dashboard.sessions import COOKIE
 from pgqpy.errors import InvalidArgument
@@ -36,7 +36,7 @@ LIVE |= {"/live/events/follow", "/live/readers"}
 
 
 def test_every_route_is_in_the_table(with_logins: PasswordAccess) -> None:
-    app = Dashboard(Options("dbname=x", with_logins, None)).app
+    app = Dashboard("dbname=x", with_logins, None).app
     paths = {route.path for route in app.routes if isinstance(route, Route)}
     assert paths == PUBLIC | PAGES | LIVE | {"/change/{action}"}
 
@@ -119,7 +119,7 @@ def test_a_forged_or_changed_cookie_is_no_login(site: Site, with_logins: Passwor
 def test_the_cookie_is_for_this_site_only_and_scripts_cannot_read_it(
     site: Site, with_logins: PasswordAccess
 ) -> None:
-    cookie = site(with_logins, secure=True).get("/login").headers["set-cookie"]
+    cookie = site(with_logins, https=True).get("/login").headers["set-cookie"]
     for part in ("HttpOnly", "SameSite=strict", "Secure", "Path=/", "Max-Age=43200"):
         assert part in cookie
 
@@ -148,7 +148,7 @@ def test_a_login_gets_a_new_session_and_a_logout_ends_it(
 def test_a_logout_ends_the_streams_of_the_login(
     dsn: str, with_logins: PasswordAccess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    board = Dashboard(Options(dsn, with_logins, (HOST,)))
+    board = Dashboard(dsn, with_logins, (HOST,))
     with TestClient(board.app, base_url=HOME, follow_redirects=False) as client:
         log_in(client, "anna")
         form = {"token": token(client.get("/").text)}

@@ -14,7 +14,7 @@ import pgqpy
 from pgqpy import calls
 from pgqpy.dashboard import changes, live
 from pgqpy.dashboard.access import HeaderAccess, LoopbackAccess, PasswordAccess
-from pgqpy.dashboard.app import Dashboard, Options
+from pgqpy.dashboard.app import Dashboard
 from pgqpy.dashboard.changes import ACTIONS, DEAD
 from pgqpy.dashboard.page import SETTINGS
 from tests.dashboard.conftest import HOME, HOST, Operator, Site, kill, log_in, outcomes, post, token
@@ -152,7 +152,7 @@ def test_a_change_is_in_the_next_message_of_a_stream(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(live, "LINGER", 3600.0)
-    board = Dashboard(Options(dsn, with_logins, (HOST,)))
+    board = Dashboard(dsn, with_logins, (HOST,))
     texts = iter(["before", "after"])
 
     async def make() -> str:

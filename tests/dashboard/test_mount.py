@@ -22,7 +22,7 @@ from starlette.testclient import TestClient
 from pgqpy import Client, calls
 from pgqpy.dashboard import Login, dashboard
 from pgqpy.dashboard.access import PasswordAccess
-from pgqpy.dashboard.app import Dashboard, Options
+from pgqpy.dashboard.app import Dashboard
 from pgqpy.errors import ConnectionFailed
 from tests.dashboard.conftest import HOME, fields_of, kill, log_in, token
 from tests.docs.markdown import blocks
@@ -197,7 +197,7 @@ def test_an_unknown_role_opens_nothing(mounted: Mounted, role: Any) -> None:
 def test_forms_and_their_cookie_stay_below_the_prefix(
     application: Any, dsn: str, with_logins: PasswordAccess
 ) -> None:
-    application.mount(AT, Dashboard(Options(dsn, with_logins, hosts=None)).app)
+    application.mount(AT, Dashboard(dsn, with_logins, hosts=None).app)
     browser = TestClient(application, base_url=HOME + AT, follow_redirects=False)
     with browser:
         assert browser.get("/cron").headers["location"] == f"{AT}/login?next=%2Fcron"

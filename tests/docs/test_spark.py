@@ -53,6 +53,11 @@ class SparkShell(Shell):
         program = Path(__file__).with_name("spark_session.py")
         self._process, self._output = self._start(f"{sys.executable} -u {program}", reads=True)
 
+    def prepare(self) -> None:
+        """Do what the tutorial does, once."""
+        if not self.client.get_queue_info("orders"):
+            self.run(Block(PAGE, 0, "console", "", BEFORE_SPARK))
+
     def tell(self, command: str, *shown: str) -> None:
         """Run a command in the process that has Spark, and compare what it prints."""
         before = len(self._output.read_text())
@@ -96,7 +101,7 @@ def test_every_example_is_run() -> None:
 
 @pytest.mark.slow
 def test_spark_happens_as_the_page_says(shell: SparkShell) -> None:
-    shell.run(Block(PAGE, 0, "console", "", BEFORE_SPARK))
+    shell.prepare()
     for block in blocks(PAGE):
         if (block.language, block.note) == ("console", "spark"):
             for step in steps(block):
@@ -113,6 +118,17 @@ def test_spark_happens_as_the_page_says(shell: SparkShell) -> None:
     last = client.get_queue_info("archive")[0].last_tick_id
     archived = "select ev_type from pgq.get_tick_events('archive', 1, %s)"
     assert client.connection.execute(archived, [last]).fetchall() == [("archived",)] * 3
+
+
+@pytest.mark.slow
+def test_tables_happen_as_the_page_says(shell: SparkShell) -> None:
+    page = "docs/lake.md"
+    shell.prepare()
+    for block in blocks(page, "python"):
+        (shell.folder / block.note).write_text(block.text)
+    for block in blocks(page, "console"):
+        for step in steps(block):
+            shell.tell(step.command, *step.shown)
 
 
 @pytest.mark.slow

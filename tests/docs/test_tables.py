@@ -16,9 +16,11 @@ from pgqpy.consumers.metrics import expose_metrics
 from pgqpy.consumers.settings import SETTINGS, BaseConsumer
 from pgqpy.locks import (
     CHANGING,
-    CLAIMING,
+    CLAIM,
     CONSUMER,
+    COPYING,
     ENGINE,
+    HOLDER,
     INSTALLING,
     MOVING,
     QUEUE,
@@ -86,10 +88,13 @@ def test_the_unit_starts_the_ticker() -> None:
     assert set(given) <= VARIABLES.keys()
 
 
+OF_OBJECTS = (CONSUMER, QUEUE, HOLDER, SEQUENCE, SKIPS, CLAIM, COPYING)
+
+
 def test_the_advisory_locks_are_all_described() -> None:
     """Those of locks.py; tests/schema/test_rules.py compares them with the engine's."""
     named = {lock for cells in rows(OPERATIONS, "lock") for lock in advisory_locks(cells[0])}
-    ours = {(number, None) for number in (CONSUMER, QUEUE, CLAIMING, SEQUENCE, SKIPS)}
+    ours = {(number, None) for number in OF_OBJECTS}
     engine = (TICKING, INSTALLING, CHANGING, WATCHING, MOVING, SANDBOX)
     assert named == ours | {(ENGINE, number) for number in engine}
     texts = [(ROOT / name).read_text() for name in files(*SOURCES)]

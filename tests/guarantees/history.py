@@ -8,8 +8,8 @@ clock is monotonic and the machine's), the events it means to commit, and those 
 roll back to a savepoint; and after it `{"at", "outcome"}`: "committed", "aborted" or "unknown".
 An intent without an outcome is unknown as well.
 
-A consumer writes for each batch that it has processed `{"batch", "prev", "tick", "events",
-"retried"}`: its id and ticks, its events as `[id, data, retry]`, the data it set aside.
+A delivery is a batch that a consumer has processed: its id and ticks, its events as
+`[id, data, retry]`, the data it set aside.
 """
 
 from __future__ import annotations
@@ -72,11 +72,6 @@ def read_transactions(path: Path) -> list[Transaction]:
             )
         intent = line if line is not None and "keep" in line else None
     return transactions
-
-
-def read_deliveries(path: Path) -> list[Delivery]:
-    """Read what a consumer wrote; a line that a kill cut short does not count."""
-    return [Delivery(**line) for line in read_lines(path)]
 
 
 def read_lines(path: Path) -> Iterable[dict[str, Any]]:

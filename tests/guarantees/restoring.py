@@ -51,10 +51,10 @@ def database(server: EmbeddedServer, name: str) -> Iterator[Database]:
         yield db
 
 
-def write_dump(server: EmbeddedServer, db: Database) -> Path:
+def write_dump(server: EmbeddedServer, db: Database, *options: str) -> Path:
     """Dump a database into a file."""
     path = server.directory / f"{db.main.connection.info.dbname}.sql"
-    path.write_text(server.run("pg_dump", "--dbname", db.dsn))
+    path.write_text(server.run("pg_dump", *options, "--dbname", db.dsn))
     return path
 
 

@@ -16,6 +16,8 @@ from tests.support.databases import QUEUE_IS_NEW
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import pytest
+
 RC, RR, SERIALIZABLE = "read committed", "repeatable read", "serializable"
 ISOLATIONS = (RC, RR, SERIALIZABLE)
 
@@ -26,12 +28,12 @@ HANGS = "-c statement_timeout=60s"  # a test that hangs fails
 
 
 @contextmanager
-def refused(*sqlstates: str) -> Iterator[None]:
+def refused(*sqlstates: str) -> Iterator[pytest.ExceptionInfo[psycopg.Error]]:
     """Expect that the database refuses with one of these codes."""
     import pytest  # not by the processes that a test starts and kills
 
     with pytest.raises(psycopg.Error) as failed:
-        yield
+        yield failed
     assert failed.value.sqlstate in sqlstates
 
 

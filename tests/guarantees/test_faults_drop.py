@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,9 +10,7 @@ import pgqpy
 from tests.guarantees import inflight
 from tests.guarantees.sessions import Database, Session, refused
 from tests.support.gates import wait_until_blocked
-
-if TYPE_CHECKING:
-    pass
+from tests.support.waiting import eventually
 
 # What belongs to a queue in the catalogue: its number is in the name, or in the code.
 BELONGINGS = """
@@ -64,6 +61,12 @@ def test_drop_waits_for_the_consumer_in_the_middle_of_a_batch(db: Database) -> N
     assert consumer.finish(batch) == 0
 
 
+HOLDS_REFILLS = """
+    select exists (
+        select from pg_locks
+         where locktype = 'advisory' and pid = %s and classid = pgq.lock_number('refill')::oid)"""
+
+
 @pytest.mark.alone
 @pytest.mark.parametrize("holds", ["refill", "run"])
 @pytest.mark.parametrize("admin_call", [DROP, "select pgq.repair_queue('q')"])
@@ -77,6 +80,7 @@ def test_receiver_that_waits_for_a_table_does_not_deadlock(
     locker.run("lock table pgq.event_1 in access exclusive mode")
     locked = admin.later(admin_call)
     wait_until_blocked(db.main.connection, admin.pid)
+    eventually(lambda: not db.main.one(HOLDS_REFILLS, admin.pid))  # it tries all, then waits alone
     receiver.begin()
     if holds == "run":
         assert inflight.done(receiver, first) == 2

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from pgqpy.errors import SchemaRefused
 from pgqpy.install import install
 from tests.guarantees import everything, stages
 from tests.guarantees.delayed import MOVE
@@ -136,6 +135,7 @@ def test_copy_whose_xids_have_caught_up_is_refused_all_the_same(clusters: Cluste
         roles.write_text(
             "create role pgq_reader; create role pgq_writer;"
             " create role pgq_admin; create role pgq_ticker; create role pgq_dashboard;"
+            " create role pgq_capture;"
         )
         fresh.run("psql", "--quiet", "--dbname", fresh.dsn(), "--file", str(roles))
         with _restored(clusters.from_small, fresh) as db:
@@ -242,21 +242,3 @@ def _expect_rotation(session: Session, *before: str) -> None:
         session.one("select pgq.maint_skipped_events()")
         session.one("select pgq.maint_ticks('q')")
     assert tables == {0, 1, 2}
-
-
-def test_tick_that_would_see_less_than_the_last_is_refused(db: Database) -> None:
-    db.queue()
-    xid = db.main.one("select txid_current()") + 1_000_000
-    db.main.connection.execute("update pgq.tick set tick_snapshot = %s", [f"{xid}:{xid}:"])
-    with refused("PQ012"):
-        db.main.tick()
-    db.main.one(REPAIR)
-    db.main.insert("a")
-    assert db.main.deliver() == ["a"]
-
-
-def test_schema_of_a_newer_version_is_refused(db: Database) -> None:
-    db.main.run("update pgq.installation set version = version + 1")
-    with pytest.raises(SchemaRefused):
-        install(db.main.connection)
-    db.queue()  # the engine that is there goes on

@@ -18,7 +18,7 @@ from tests.guarantees.inflight import (
     receive,
     shared,
 )
-from tests.guarantees.sessions import RR, refused
+from tests.guarantees.sessions import refused
 from tests.guarantees.stages import commit_stage, stage
 from tests.support import gates
 
@@ -34,6 +34,10 @@ POSITION = """
     select pos_last_tick from pgq.current_position natural join pgq.consumer
      where co_name = 's' and co_id = sub_consumer"""
 
+NO_SWEEP = """
+    create or replace function pgq.sweep_runs(s pgq.registration, f pgq.front, i_last bigint)
+    returns boolean language plpgsql as $$ begin {} return false; end $$"""
+
 
 def test_each_event_goes_to_one_receiver(db: Database) -> None:
     shared(db, *"abcd")
@@ -47,6 +51,17 @@ def test_each_event_goes_to_one_receiver(db: Database) -> None:
     assert data(claimed) == ["c", "d"]
     other.rollback()
     assert data(receive(one, 2)) == ["c", "d"]
+
+
+def test_receiver_that_comes_late_to_a_refill_looks_again(db: Database) -> None:
+    shared(db, "a", "b")
+    late = db.open()
+    with db.held(late, NO_SWEEP) as gate:  # it has looked, and found nothing
+        receives = late.later("select ev_data from pgq.receive('q', 's')")
+        gate.wait_for_arrival()
+        assert data(receive(db.main)) == ["a"]
+        gate.open()
+        assert receives.result(timeout=30) == "b"
 
 
 def test_list_is_cut_where_the_limit_is(db: Database) -> None:
@@ -68,40 +83,6 @@ def test_done_that_is_rolled_back_was_never_said(db: Database) -> None:
     one.rollback()
     assert done(db.main, claimed) == 1
     assert db.main.one(LEFT) == 0
-
-
-def test_lease_that_ended_is_lost(db: Database) -> None:
-    shared(db, "a", "b")
-    late = receive(db.main)
-    assert done(db.main, late) == 1
-    late = receive(db.main)
-    end_lease(db, late)
-    (again,) = receive(db.open())
-    assert (again.data, again.attempts) == ("b", 2)
-    assert done(db.main, late) == 0
-    assert done(db.main, [again]) == 1
-
-
-def test_done_that_commits_late_wins_over_the_end_of_the_lease(db: Database) -> None:
-    shared(db, "a")
-    one = db.open()
-    claimed = receive(one)
-    end_lease(db, claimed)
-    one.begin()
-    assert done(one, claimed) == 1
-    assert receive(db.main) == []  # passes over the locked run
-    one.commit()
-    assert receive(db.main) == []
-    assert db.main.one(LEFT) == 0
-
-
-def test_extended_lease_does_not_end(db: Database) -> None:
-    shared(db, "a")
-    claimed = receive(db.main)
-    end_lease(db, claimed)
-    assert db.main.one("select pgq.extend('q', 's', %s, '1 minute')", claimed[0].token) == 1
-    assert receive(db.open()) == []
-    assert db.main.one("select pgq.extend('q', 's', 5, '1 minute')") == 0
 
 
 def test_events_of_late_and_prepared_transactions_come(db: Database) -> None:
@@ -241,54 +222,6 @@ def test_dead_event_is_kept_with_its_reason(db: Database) -> None:
     assert drain(db.main) == ["a"]
 
 
-def test_killer_is_found_among_many_and_no_innocent_dies(db: Database) -> None:
-    shared(db, *(f"a{number}" for number in range(30)))
-    found, deaths = [], 0
-    while claimed := receive(db.main, 30):
-        if any(each.data == "a7" for each in claimed):
-            end_lease(db, claimed)
-            deaths += 1
-        else:
-            found += data(claimed)
-            assert done(db.main, claimed) == len(claimed)
-    assert db.main.all("select ev_data from pgq.dead_event") == [("a7",)]
-    assert sorted(found) == sorted(f"a{number}" for number in range(30) if number != 7)
-    assert deaths == 5  # among 30, 3, and three times alone
-
-
-def test_event_that_was_retried_is_no_killer(db: Database) -> None:
-    shared(db, "a")
-    for _ in range(5):
-        assert call(db.main, "retry", receive(db.main), "0") == 1
-    end_lease(db, receive(db.main))
-    (claimed,) = receive(db.main)
-    assert (claimed.data, claimed.attempts) == ("a", 7)
-
-
-def test_claims_of_a_dead_process_end_at_once(db: Database) -> None:
-    shared(db, *"abc")
-    holder = db.open()
-    number = holder.one("select pgq.hold('q', 's', 'host:1', '1 hour')")
-    assert data(receive(holder, 2, holder=number)) == ["a", "b"]
-    assert data(receive(db.main, 2)) == ["c"]
-    db.main.one("select pg_terminate_backend(%s, 10000)", holder.pid)
-    again = receive(db.main, 2)
-    assert {each.attempts for each in again} == {2}
-    assert sorted(data(again)) == ["a"]  # suspects come in parts
-
-
-def test_restart_of_the_server_ends_no_lease(db: Database) -> None:
-    """All session locks are free then, while handlers go on."""
-    shared(db, "a")
-    number = db.main.one("select pgq.hold('q', 's', 'host:1', '1 hour', false)")
-    assert data(receive(db.main, holder=number)) == ["a"]
-    db.main.run("update pgq.holder set holder_server = now() - interval '1 day', holder_pid = 1")
-    assert receive(db.open()) == []
-    db.main.run("update pgq.holder set holder_until = now() - interval '1 second'")
-    assert data(receive(db.open())) == ["a"]
-    assert db.main.one("select pgq.renew(%s)", number) is False
-
-
 @pytest.mark.parametrize(
     ("code", "query"),
     [
@@ -316,13 +249,6 @@ def test_bad_calls_are_refused(db: Database, code: str, query: str) -> None:
     assert drain(db.main) == ["a"]
 
 
-def test_claim_needs_read_committed(db: Database) -> None:
-    shared(db, "a")
-    db.main.begin(RR)
-    with refused("PQ013"):
-        receive(db.main)
-
-
 def test_states_are_no_tokens(db: Database) -> None:
     shared(db, "a1", "a2", "b1", "c1", key="extra1")
     _, delayed, returned = (receive(db.main) for _ in range(3))
@@ -331,7 +257,7 @@ def test_states_are_no_tokens(db: Database) -> None:
     assert call(db.main, "retry", delayed, "1 hour") == 1
     assert call(db.main, "release", returned) == 1
     states = {token for (token,) in db.main.all(TOKENS) if token <= 0}
-    assert states == {0, -1, -2, -4}
+    assert states == {0, -1, -2, -3}
     for token in (*states, None):
         for name, more in (
             ("done", "null"),
@@ -462,17 +388,6 @@ def test_piece_whose_events_were_all_cancelled_is_passed(db: Database) -> None:
     assert done(db.main, first) == 1
     found = drain(db.main, 1000)
     assert len(found) == len(set(found)) < 5000
-
-
-def test_claims_of_a_holder_that_is_gone_are_returned(db: Database) -> None:
-    shared(db, "a")
-    number = db.main.one("select pgq.hold('q', 's', 'host:1')")
-    assert data(receive(db.main, holder=number)) == ["a"]
-    db.main.run("delete from pgq.holder")
-    with refused("PQ025"):
-        receive(db.main, holder=number)
-    db.main.run("update pgq.front set front_swept = '-infinity', front_looked = '-infinity'")
-    assert data(receive(db.main)) == ["a"]
 
 
 def test_parts_of_one_run_are_ended_at_once(db: Database) -> None:

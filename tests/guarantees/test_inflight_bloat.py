@@ -41,7 +41,7 @@ def fill(db: Database, key: str, count: int) -> None:
     db.main.run(FILL.format(key, count))
     for _ in range(count // 1000 + 2):
         db.main.one(
-            "select pgq.refill(r, 1, true) from pgq.registration r where sub_key = 'extra1'"
+            "select pgq.refill(r, 1, true, 0) from pgq.registration r where sub_key = 'extra1'"
         )
 
 

@@ -99,7 +99,8 @@ def test_lease_of_a_claimed_event_ends_when_it_is_due(db: Database, held: bool) 
     claimed = receive(db.main, 3, holder=holder)
     assert db.main.one(DUE, ids(db)["b"], "1 hour") == 1
     if held:
-        db.main.one("select pgq.renew(%s)", holder)
+        db.open().one("select pgq.hold('q', 's', 'h:2')")
+        assert db.main.one("select pgq.renew(%s)", holder) == 2  # processes
     assert receive(db.open()) == []
     assert db.main.one(DUE, ids(db)["b"], "0") == 1
     again = receive(db.open())

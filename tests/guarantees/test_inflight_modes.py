@@ -19,7 +19,7 @@ from tests.guarantees.inflight import (
     receive,
     shared,
 )
-from tests.guarantees.sessions import RR, refused
+from tests.guarantees.sessions import refused
 from tests.guarantees.stages import commit_stage, stage
 from tests.support import gates
 
@@ -57,13 +57,15 @@ def test_consumer_with_other_settings_is_refused(db: Database) -> None:
     assert failed.value.sqlstate == "PQ020"
     assert failed.value.diag.message_primary == (
         "the consumer q/s is shared with per_key = 2, limit_in_flight = 10, not with "
-        "per_key = 3, limit_in_flight = null"
+        "per_key = 3, limit_in_flight = none"
     )
     assert "set_consumer_limits('q', 's', 3, null, 0.5)" in str(failed.value.diag.message_hint)
+    assert "pgqpy consumer set q s per_key=3 limit_in_flight=none, or" in str(failed.value)
     with pytest.raises(psycopg.Error) as failed:
-        db.main.one(REGISTER, None, 1, 10, 0.5)
+        db.main.one(REGISTER, None, 1, 10, 0.25)
     assert failed.value.sqlstate == "PQ020"
-    assert "order_key = extra1" in str(failed.value)
+    assert "with key = extra1, per_key = 2, rate = 0.5/s, not with key = none" in str(failed.value)
+    assert "pgqpy consumer set q s mode=shared key=none per_key=1 " in str(failed.value)
     assert "set_consumer_mode('q', 's', 'shared', NULL, 1)" in str(failed.value)
     assert db.main.one(LIMITS, 3, None, 0.5) == 1
     assert db.main.one(LIMITS, 3, None, 0.5) == 0
@@ -299,11 +301,12 @@ def test_key_changes_when_nothing_is_in_flight(db: Database) -> None:
 
 
 REFILL = """
-    alter function pgq.refill(pgq.registration, int, boolean) rename to refill_itself;
-    create function pgq.refill(s pgq.registration, i_limit int, i_alone boolean)
+    alter function pgq.refill(pgq.registration, int, boolean, bigint) rename to refill_itself;
+    create function pgq.refill(
+        s pgq.registration, i_limit int, i_alone boolean, i_seen bigint)
     returns boolean language plpgsql as $$ begin
     {}
-    return pgq.refill_itself(s, i_limit, i_alone); end $$"""
+    return pgq.refill_itself(s, i_limit, i_alone, i_seen); end $$"""
 
 
 def test_refill_does_not_read_by_a_key_that_was_changed(db: Database) -> None:
@@ -337,13 +340,6 @@ def test_refill_that_comes_late_gets_nothing(db: Database) -> None:
         assert receives.result(timeout=30) is None
     assert db.main.one("select count(*) from pgq.inflight") == 0
     assert db.main.deliver("s") == ["a"]
-
-
-def test_mode_changes_in_read_committed_only(db: Database) -> None:
-    shared(db, "a")
-    db.main.begin(RR)
-    with refused("PQ013"):
-        plain(db.main)
 
 
 def test_detached_consumer_keeps_its_mode(db: Database) -> None:

@@ -88,6 +88,8 @@ def test_oldest_event_may_be_a_copy(db: Database) -> None:
 def test_suspects_and_their_crashes_are_counted(db: Database) -> None:
     shared(db, "a", "b")
     end_lease(db, receive(db.main, 2))
+    assert seen(db.main, "suspects, crashes") == (0, 0)
+    end_lease(db, receive(db.main, 2))
     assert len(receive(db.main, 2)) == 1
     assert seen(db.main, "suspects, crashes") == (2, 0)
     for crashes in (1, 2):

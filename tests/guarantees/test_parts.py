@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 FINISH_PART = "select pgq.finish_part(%s, %s)"
 FENCED = "select pgq.finish_part(%s, %s, %s)"
-PROGRESS = "select pos_moved from pgq.current_position where sub_queue = 1"
 POSITION = "select pos_no from pgq.current_position where sub_queue = 1"
 
 

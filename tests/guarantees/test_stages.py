@@ -181,16 +181,6 @@ def test_stage_may_be_committed_by_a_transaction_older_than_it(db: Database) -> 
     assert db.main.deliver() == ["beside", "a"]
 
 
-def test_repeated_epoch_before_the_last_is_refused(db: Database) -> None:
-    db.queue()
-    hashed = "select pgq.commit_stage('q', 'w', %s, %s, 1, 17)"
-    for number in (1, 2):
-        assert db.main.one(hashed, number, [stage(db.main, str(number), epoch=number)]) == 1
-    with refused("PQ019"):
-        db.main.one(hashed, 1, [])
-    assert db.main.deliver() == ["1", "2"]
-
-
 def test_ticker_learns_of_a_commit(db: Database) -> None:
     db.queue(ticker_max_count="1", ticker_max_lag="1 hour")
     opened = stage(db.main, "a")

@@ -118,16 +118,21 @@ def test_consumer_that_rotation_does_not_wait_for_stays(db: Database) -> None:
     assert detach(db) == 0
 
 
-def test_retried_events_wait_for_the_consumer(db: Database) -> None:
+def detached_with_a_retry(db: Database, seconds: int) -> None:
+    """Detach a consumer that has set an event aside."""
     db.queue(consumers=("c", "other"))
     ticked(db.main, "r")
     batch = db.main.next()
     event = db.main.events(batch)[0].id
-    db.main.one("select pgq.event_retry(%s, %s, 0)", batch, event)
+    db.main.one("select pgq.event_retry(%s, %s, %s)", batch, event, seconds)
     db.main.finish(batch)
     db.main.drain("other")
     stall(db)
     assert detach(db) == 1
+
+
+def test_retried_events_wait_for_the_consumer(db: Database) -> None:
+    detached_with_a_retry(db, 0)
     raw = "select pgq.event_retry_raw('q', 'c', now(), null, now(), 0, 't', 'raw', '', '', '', '')"
     db.main.one(raw)
     db.main.one(raw.replace("'c'", "'other'"))
@@ -206,15 +211,7 @@ HELD = """
 
 
 def test_mover_that_looked_before_a_reattach_finds_what_is_due(db: Database) -> None:
-    db.queue(consumers=("c", "other"))
-    ticked(db.main, "r")
-    batch = db.main.next()
-    event = db.main.events(batch)[0].id
-    db.main.one("select pgq.event_retry(%s, %s, 5000)", batch, event)
-    db.main.finish(batch)
-    db.main.drain("other")
-    stall(db)
-    assert detach(db) == 1
+    detached_with_a_retry(db, 5000)
     mover, operator = db.open(), db.open()
     operator.begin()
     operator.one(REATTACH, False)

@@ -22,8 +22,8 @@ from tests.guarantees.sessions import Database
 from tests.guarantees.storm_judge import Judge, read_handled
 from tests.guarantees.storm_load import FILES
 from tests.guarantees.storm_threads import SETUP, Operator, Reading, Sleeper, Turns, Worker
-from tests.guarantees.test_faults_kill import ROOT
 from tests.support.crash import ask, kill_backend, kill_server
+from tests.support.tree import ROOT
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Storm:
             return self.spawn("-m", "pgqpy", "ticker", "run", "--dsn", self.dsn, env=ENV)
         log = self.folder / f"{name} {time.monotonic_ns()}"
         log.touch()
-        return self.spawn(LOAD, role, self.dsn, str(log), env={"PYTHONPATH": ROOT})
+        return self.spawn(LOAD, role, self.dsn, str(log), env={"PYTHONPATH": str(ROOT)})
 
     def logs(self, role: str) -> list[Path]:
         """Return what the processes of a role have written."""

@@ -1,7 +1,6 @@
-"""The processes that live through faults: `python workload.py produce|consume|effects DSN LOG`.
+"""What lives through faults: producers with transactions of every kind, and a consumer.
 
-`produce` inserts in transactions of every kind, `consume` processes batches outside the database,
-`effects` in the transaction of the queue. What they write down: see history.py.
+What producers write down: see history.py.
 """
 
 from __future__ import annotations
@@ -9,20 +8,18 @@ from __future__ import annotations
 import json
 import os
 import random
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from pgqpy.consumers import Consumer, TransactionalConsumer, retry
+from pgqpy.consumers import TransactionalConsumer
 from tests.guarantees.sessions import ISOLATIONS, Session
 
 if TYPE_CHECKING:
     from pgqpy import Event
 
-RETRY_ONE_OF = 20  # events
 BETWEEN = 0.004  # seconds between two transactions of a producer
 
 
@@ -109,28 +106,6 @@ class Producer:
         session.connection.execute("insert into marker select unnest(%s::text[])", [keep])
 
 
-class Outside(Consumer):
-    """Processes batches outside the database: into its log."""
-
-    queue = "q"
-    name = "outside"
-    backoff = (0.01, 3600.0)  # seconds; of the wait after a crash
-    log: Log
-
-    def process_batch(self, batch: Any) -> None:
-        """Write the batch down; set some of its events aside, once each."""
-        events, retried = [], []
-        for event in batch:
-            events.append([event.id, event.data, event.retry])
-            if event.retry is None and event.id % RETRY_ONE_OF == 0:
-                batch.retry(event, 0)
-                retried.append(event.data)
-        info = batch.info
-        self.log.write(
-            batch=info.id, prev=info.prev_tick_id, tick=info.tick_id, events=events, retried=retried
-        )
-
-
 class Effects(TransactionalConsumer):
     """Processes events in the queue's database, in the transaction that finishes the batch."""
 
@@ -141,17 +116,3 @@ class Effects(TransactionalConsumer):
     def process_event(self, event: Event, connection: psycopg.Connection[Any]) -> None:
         """Have the effect."""
         connection.execute("insert into effect values (%s)", [event.data])
-
-
-def main(role: str, dsn: str, path: str) -> None:
-    """Run one of the processes until it is killed."""
-    if role == "produce":
-        Producer(dsn, Log(path)).run()
-    consumer = Outside(dsn) if role == "consume" else Effects(dsn)
-    consumer.log = Log(path)
-    consumer.run()
-
-
-if __name__ == "__main__":
-    retry.CRASHES = 1_000_000  # whoever kills from outside, does not mean an event
-    main(*sys.argv[1:])

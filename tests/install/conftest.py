@@ -1,4 +1,4 @@
-"""A cluster without the five roles: they belong to a cluster, so these tests need one."""
+"""A cluster without the six roles: they belong to a cluster, so these tests need one."""
 
 from __future__ import annotations
 

@@ -16,20 +16,29 @@ GENERATED = re.compile(r"insert_group_\d+|insert_event")
 
 # What may stand in SQL text as it is, and why it cannot come from a caller or a table.
 PLAIN = {
+    "add_capture": "a table, as regclass writes it, and arguments that quote_literal made",
     "add_pieces": "the query of range_sql",
     "batch_event_sql": "the query of range_sql",
     "build_insert_event": "numbers of groups, and the two fixed lists of columns",
     "build_insert_group": "numbers of groups, and a fixed list of columns",
     "build_insert_leaf": "numbers of queues and tables, and a fixed list of columns",
     "build_insert_tree": "numbers of queues, and the text that build_insert_leaf made",
+    "capture_rows_fixed": "expressions that format() made",
+    "check_capture": "a name in a reason",
     "check_filter": "the numbers and the value of a hint",
+    "copy_chunk": "a table, as regclass writes it, and numbers",
+    "encode_change": "texts of columns that were quoted; it is data",
+    "encode_row": "JSON; it is data",
+    "evaluate": "an expression of the trigger's owner, with the rights of the role that writes",
     "event_retry": "the query of batch_event_sql",
     "filter_sql": "conditions that format() made",
     "find_batch_events": "the query of range_sql",
     "find_open_ids": "the query of range_sql",
     "finish_part": "the query of batch_event_sql",
+    "get_captures": "names in sentences",
     "get_batch_cursor": "the query of batch_event_sql, a number, and a condition of the caller:"
     " it runs with the caller's rights",
+    "insert_row_event": "expressions that format() made, and data",
     "leave_flight": "the query of range_sql",
     "move_due": "one of two fixed conditions",
     "queue_length": "queries of range_sql",
@@ -37,6 +46,7 @@ PLAIN = {
     "range_sql": "one of two fixed expressions",
     "range_txids": "queries that format() made",
     "read_new": "the query of range_sql, a number, and the key's column",
+    "remove_capture": "a table, as regclass writes it",
     "replay_events": "the conditions of filter_sql",
     "set_rights": "the server's own text of an object, which quotes what needs it",
     "show_settings": "settings of an error",
@@ -47,6 +57,7 @@ PLAIN = {
 # What is executed without format(), and where it comes from.
 RUNS = {
     "get_batch_events": "pgq.batch_event_sql(",
+    "insert_row_event": "v_select",  # what format() made
     "lock_queue": "v_lock",  # constants, and what format() made
     "get_tick_events": "pgq.tick_event_sql(",
 }

@@ -81,3 +81,20 @@ def test_a_superuser_reads_events_by_every_way_and_makes_and_drops_queues(
     sql("select pgq.repair_queue('r')")
     sql("select pgq.drop_queue('r')")
     assert sql(CAUGHT)
+
+
+@pytest.mark.parametrize("trigger", ["jsontriga", "logutriga", "sqltriga"])
+def test_a_superuser_writes_tables_with_triggers_of_pgq(trapped, sql, trigger):
+    sql("create table pg_temp.t (id int primary key, data text, size bigint)")
+    sql(
+        "create trigger it before insert or update or delete on pg_temp.t for each row execute"
+        f" function pgq.{trigger}('q', 'backup', 'ignore=size', 'ev_extra3=data', 'when=true')"
+    )
+    for change in (
+        "insert into pg_temp.t values (1, 'a b', 2)",
+        "update pg_temp.t set data = 'new'",
+        "delete from pg_temp.t",
+    ):
+        sql(change)
+    assert sql("select count(*) operator(pg_catalog.=) 3 from pgq.event_1")
+    assert sql(CAUGHT)

@@ -13,18 +13,18 @@ HANDLING = re.compile(r"(\(?)(\d)(b?)(!?)(?:r(\d))?(\)?)(?:@(\d))?")
 class Story:
     """A history made by hand: each call is the next moment."""
 
-    def __init__(self, *, ordered: bool = True) -> None:
-        self.history = History(ordered=ordered)
+    def __init__(self) -> None:
+        self.history = History()
         self.clock = 0
 
     def insert(
-        self, *events: int, key: str = "a", tick: int | None = 1, outcome: str = "commit"
+        self, *events: int, key: str = "a", shown: bool = True, outcome: str = "commit"
     ) -> None:
-        """Insert events of a key; a tick shows them (None: no tick does)."""
+        """Insert events of a key in one transaction; a tick shows them, unless not `shown`."""
         for event in events:
             self.add("insert", event=event, **fields(event, key))
-            if tick is not None:
-                self.history.stored.append(Stored(tick, event, content(event, key)))
+            if shown:
+                self.history.stored.append(Stored(event, content(event, key)))
         self.add(outcome, events=list(events))
 
     def play(self, script: str) -> Story:
@@ -60,7 +60,7 @@ class Story:
 
 
 def fields(event: int, key: str) -> dict[str, Any]:
-    return {"number": event, "key": key, "type": "paid"}
+    return {"number": event, "key": key, "type": "type1"}
 
 
 def content(event: int, key: str = "a") -> Content:

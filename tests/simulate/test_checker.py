@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from pgqpy.simulate.checker import ALONE, FILTER, LOST, ORDER, PHANTOM, TWICE, Stored, redelivered
-from pgqpy.simulate.options import MAX_RETRIES, PART_SIZE
+from pgqpy.simulate.checker import ALONE, LOST, ORDER, PHANTOM, TWICE, Stored, redelivered
+from pgqpy.simulate.options import LIMIT, MAX_RETRIES
 from tests.simulate.story import Story, content
 
 FAILED = "2! 2!r1 2!r2 2!r3"  # the event 2 MAX_RETRIES + 1 times
-# What happens after three events of one key were inserted, in two ticks, and the first was handled.
+# What happens after three events of one key were inserted and the first was handled.
 FOUND = {
     "not handled": ("2", [(LOST, (3,))]),
     "its handler only failed": (f"{FAILED} 3", [(LOST, (2,))]),
-    "retried too often": (f"{FAILED} 2r4 3", [(TWICE, (2,))]),
     "begun or ended between a kill and the death": ("(2 kill0 2) (3 2@1 3@1", []),
-    "behind a later one of another run": ("kill0 2@1 1@2 3@2", [(ORDER, (1, 2))]),
     "other content": ("2 3b", [(LOST, (3,))]),
     "again without a kill": ("2 2 3", [(TWICE, (2,))]),
     "again after another worker was killed": ("2 kill7 2@1 3@1", [(TWICE, (2,))]),
@@ -23,20 +21,21 @@ FOUND = {
     "failed and again as if new": ("2! 2 3", [(TWICE, (2,))]),
     "again by a worker that lost its session": ("2 lost0 2 3", []),
     "another order": ("3 2", [(ORDER, (2, 3))]),
-    "another order after a kill": ("2 kill0 2@1 1@1 3@1", [(ORDER, (1, 2))]),
     "before one that a kill cut off": ("(2 kill0 3@1 2@1", [(ORDER, (2, 3))]),
     "two of a key at the same time": ("(2 (3 2) 3)", [(ALONE, (2, 3)), (ORDER, (2, 3))]),
-    "an event that failed, without park": ("2! 3 2r1", []),
-    "a retry may be late, not beside another": ("2! (3 (2r1 3) 2)", [(ALONE, (3, 2))]),
+    "again after a kill, as a retry": ("(2 kill0 2r1@1 3@1", []),
+    "again after kills of workers that had not begun it": ("(2 kill0 2r3@1 3@1", []),
+    "before one that failed": ("2! 3 2r1", [(ORDER, (2, 3))]),
+    "a retry beside another": ("2! (3 (2r1 3) 2)", [(ALONE, (3, 2)), (ORDER, (2, 3))]),
 }
 
 
 @pytest.fixture
 def story() -> Story:
-    """Three events of one key, in two ticks; the first was handled."""
+    """Three events of one key, in two transactions; the first was handled."""
     story = Story()
     story.insert(1, 2)
-    story.insert(3, tick=2)
+    story.insert(3)
     return story.play("1")
 
 
@@ -48,8 +47,8 @@ def test_what_is_broken_is_found(
 
 
 def test_a_history_that_keeps_all_promises_passes(story: Story) -> None:
-    story.insert(4, tick=None, outcome="rollback")
-    story.play("(2 kill0 1@1 2!@1 3@1 2r1@1")
+    story.insert(4, shown=False, outcome="rollback")
+    story.play("(2 kill0 1@1 2!@1 2r1@1 3@1")
     assert story.broken() == []
     assert redelivered(story.history) == 2
 
@@ -73,14 +72,14 @@ def test_an_event_is_awaited_until_a_handler_ends_well(story: Story) -> None:
     assert story.history.unfinished() == set()
 
 
-def test_a_kill_excuses_no_event_of_a_part_that_was_finished() -> None:
-    story, events = Story(), range(1, 4 + PART_SIZE)
+def test_a_kill_excuses_no_event_of_a_claim_that_was_finished() -> None:
+    story, events = Story(), range(1, 4 + LIMIT)
     story.insert(*events)
     for event in events:
         story.add("begin", run=0, retry=None, event=event, **content(event)._asdict())
         story.add("end", run=0, event=event, ok=True)
     story.add("kill", run=0)
-    for event in (1, 2, *events[-PART_SIZE:]):
+    for event in (1, 2, *events[-LIMIT:]):
         story.add("begin", run=1, retry=None, event=event, **content(event)._asdict())
         story.add("end", run=1, event=event, ok=True)
     assert story.broken() == [(TWICE, (1,)), (TWICE, (2,))]
@@ -91,28 +90,36 @@ def test_a_committed_event_that_no_tick_shows_is_lost(story: Story) -> None:
     assert story.play("2 3").broken() == [(LOST, (3,)), (PHANTOM, (3,))]
 
 
-@pytest.mark.parametrize("tick", [None, 2])
-def test_an_event_of_a_rollback_is_seen(story: Story, tick: int | None) -> None:
-    story.insert(4, tick=tick, outcome="rollback")
+@pytest.mark.parametrize("shown", [False, True])
+def test_an_event_of_a_rollback_is_seen(story: Story, shown: bool) -> None:
+    story.insert(4, shown=shown, outcome="rollback")
     assert story.play("2 3 4").broken() == [(PHANTOM, (4,))]
 
 
 def test_an_event_that_nobody_inserted_is_seen(story: Story) -> None:
-    story.history.stored.append(Stored(2, 9, content(9)))
+    story.history.stored.append(Stored(9, content(9)))
     assert story.play("2 3 9").broken() == [(PHANTOM, (9,))]
 
 
 def test_an_event_that_two_ranges_of_ticks_show_is_seen(story: Story) -> None:
-    story.history.stored.append(Stored(3, 3, content(3)))
+    story.history.stored.append(Stored(3, content(3)))
     assert (TWICE, (3,)) in story.play("2 3").broken()
 
 
 @pytest.mark.parametrize("order", ["4 5", "5 4"])
 def test_events_of_transactions_that_overlapped_may_have_either_order(order: str) -> None:
     story = Story()
-    story.insert(5, tick=1)
-    story.insert(4, tick=2)  # its transaction began first, and committed last
+    story.add("insert", event=4, **content(4)._asdict())
+    story.insert(5)
+    story.add("commit", events=[4])
+    story.history.stored.append(Stored(4, content(4)))
     assert story.play(order).broken() == []
+
+
+def test_events_of_one_transaction_have_an_order() -> None:
+    story = Story()
+    story.insert(1, 2)
+    assert story.play("2 1").broken() == [(ORDER, (1, 2))]
 
 
 def test_events_of_different_keys_have_no_order(story: Story) -> None:
@@ -120,60 +127,6 @@ def test_events_of_different_keys_have_no_order(story: Story) -> None:
     assert story.play("2 (3 (4b 4) 3)").broken() == []
 
 
-def test_with_park_an_event_waits_until_one_that_failed_is_handled(story: Story) -> None:
-    story.history.parks = True
-    assert story.play("2! 3 2r1").broken() == [(ORDER, (2, 3))]
-
-
-def test_with_park_an_event_follows_one_that_was_given_up(story: Story) -> None:
-    story.history.parks = True
+def test_an_event_follows_one_that_was_given_up(story: Story) -> None:
     story.history.dead.add(2)
     assert story.play(f"{FAILED} 3").broken() == []
-
-
-@pytest.mark.parametrize(
-    ("script", "found"), [("(2 (1@1 1)@1 2)", []), ("(1 (1@1 1) 1)@1 2", [(TWICE, (1,))])]
-)
-def test_a_shared_consumer_keeps_no_order_and_has_each_event_once(
-    script: str, found: list[tuple[str, tuple[int, ...]]]
-) -> None:
-    story = Story(ordered=False)
-    story.insert(1, 2)
-    assert story.play(script).broken() == found
-
-
-SHARED = {
-    "again after a kill, as an attempt": ("(2 kill0 2r1@1 3@1", []),
-    "again after kills of workers that had not begun it": ("(2 kill0 2r3@1 3@1", []),
-    "again without a reason": ("2 2r1 3", [(TWICE, (2,))]),
-    "another order": ("3 2", [(ORDER, (2, 3))]),
-    "a retry beside another of its key": ("2! (3 (2r1 3) 2)", []),
-}
-
-
-@pytest.mark.parametrize(("script", "found"), SHARED.values(), ids=SHARED)
-def test_attempts_of_a_shared_consumer_count_kills(
-    story: Story, script: str, found: list[tuple[str, tuple[int, ...]]]
-) -> None:
-    story.history.shared = True
-    assert set(story.play(script).broken()) == set(found)
-
-
-def test_shared_consumer_has_no_order_within_a_tick() -> None:
-    story = Story()
-    story.insert(1, 2)
-    assert story.play("2 1").broken() == [(ORDER, (1, 2))]
-    story.history.shared = True
-    assert story.broken() == []
-
-
-def test_what_was_not_handled_before_an_early_stop_is_not_judged(story: Story) -> None:
-    story.history.complete = False
-    assert story.play("2 2").broken() == [(TWICE, (2,))]
-
-
-def test_with_types_only_events_of_these_have_to_be_handled(story: Story) -> None:
-    story.history.types = ("s*", "sold")
-    assert story.broken() == [(FILTER, (1,))]
-    story.history.types = ("s*", "paid")
-    assert story.broken() == [(LOST, (2,)), (LOST, (3,))]

@@ -30,7 +30,7 @@ def test_work_is_one_duration_or_two() -> None:
 
 
 def test_options_survive_the_way_to_a_process() -> None:
-    options = Options(workers=3, shared=True, types=("paid",), work=(0.0, 0.5), seed=7)
+    options = Options(workers=3, compare=False, work=(0.0, 0.5), seed=7)
     assert Options.from_json(options.json()) == options
 
 
@@ -38,14 +38,13 @@ def test_options_survive_the_way_to_a_process() -> None:
     ("arguments", "said"),
     [
         (["--lanes", "2"], "No such option"),
-        (["--park", "--shared"], "choose one of them"),
-        (["--fill", "0"], "nothing to insert"),
-        (["--keep"], "--keep and --delete need --dsn"),
-        (["--seconds", "3"], "--seconds needs --rate"),
+        (["--fill", "0"], "0 is not in the range"),
+        (["--keep"], "--keep needs --dsn"),
+        (["--no-compare", "--delmsg"], "--delmsg belongs to the comparison"),
+        (["--no-compare", "--sleep", "1s"], "--sleep belongs to the comparison"),
+        (["--schema", "/nowhere/schema.sql"], "No such file or directory"),
         (["--work", "10ms-1ms"], "'10ms-1ms' ends before it begins"),
         (["--kill-every", "2"], "'2' is no duration: write a number with its unit"),
-        (["--types", "paid,bill*"], "'bill*' is the type of no event: they are placed, paid, sent"),
-        (["--types", ""], "'' is the type of no event"),
         (["--fail", "2"], "2.0 is not in the range"),
         (["--rate", "nan"], "nan is not a number"),
         (["--keys", "0"], "0 is not in the range"),

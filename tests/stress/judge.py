@@ -43,6 +43,8 @@ CHECKS = {
 
 def judge(connection: psycopg.Connection[Any], consumers: list[str], killers: int) -> list[str]:
     """Print what each consumer did; return its faults."""
+    # NOT IN needs a hash table that holds a million events.
+    connection.execute("set work_mem = '1GB'")
     connection.execute(
         """create temporary view dead as
            select co_name as consumer, ev_id, dead_reason from pgq.dead_event

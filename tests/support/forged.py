@@ -60,12 +60,13 @@ def forger(server: Server) -> Iterator[str]:
 def forged_database(server: Server) -> Iterator[str]:
     """Make a database in which the forger was first; yield a superuser's DSN.
 
-    The five roles are there: they are the cluster's, and another database has our schema.
+    The six roles are there: they are the cluster's, and another database has our schema.
     """
     with forger(server) as role, new_database(server) as name:
         with psycopg.connect(server.dsn(name), autocommit=True) as admin:
-            grant = sql.SQL("grant create on database {} to {}")
-            admin.execute(grant.format(sql.Identifier(name), sql.Identifier(role)))
+            grant = sql.SQL("grant create on database {} to {}; grant pgq_capture to {}")
+            names = (sql.Identifier(each) for each in (name, role, role))
+            admin.execute(grant.format(*names))
         with psycopg.connect(server.dsn(name), user=role, autocommit=True) as own:
             install(own)
             own.execute(FORGE)

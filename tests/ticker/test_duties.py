@@ -93,14 +93,15 @@ def test_maint_vacuums_in_autocommit(client, connection):
         connection.execute("select %s::regclass", [table])
 
 
+@pytest.mark.parametrize("gone", ["drop_queue('later', true)", "rename_queue('later', 'other')"])
 @pytest.mark.parametrize(("named", "failures"), [("$1", []), ("'nope'", ["PQ001"])])
-def test_only_a_queue_dropped_between_two_steps_of_maint_is_no_failure(
-    client, connection, queue, named, failures
+def test_only_a_queue_that_goes_between_two_steps_of_maint_is_no_failure(
+    client, connection, queue, named, failures, gone
 ):
     client.create_queue("later")
     connection.execute(f"""
         create function public.drop_later(text) returns int language sql as
-        $$ select pgq.drop_queue('later', true) from pgq.queue where queue_name = 'later' $$;
+        $$ select pgq.{gone} from pgq.queue where queue_name = 'later' $$;
         create function public.use_queue(text) returns int language sql as
         $$ select pgq.maint_ticks({named})::int $$;
         update pgq.queue set queue_extra_maint = array['public.drop_later', 'public.use_queue']

@@ -9,7 +9,7 @@ import structlog
 
 import pgqpy
 from pgqpy import calls, install
-from pgqpy.locks import Holder
+from pgqpy.locks import LockOwner
 from pgqpy.ticker import Ticker
 from pgqpy.ticker.settings import TickerSettings
 from tests.support.gates import shut_gate
@@ -249,6 +249,6 @@ def test_the_name_of_a_prepared_transaction_is_a_literal_in_every_session(connec
     """An operator pastes the statement. Anybody may prepare a transaction of any name."""
     for conforming, name in product(("on", "off"), NAMES):
         connection.execute(f"set standard_conforming_strings = {conforming}")
-        command = Holder(None, "mallory", prepared=name).how_to_end
+        command = LockOwner(None, "mallory", prepared=name).how_to_end
         literal = command.removeprefix("rollback prepared ")
         assert connection.execute(f"select {literal}").fetchall() == [(name,)]

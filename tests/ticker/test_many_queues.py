@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pgqpy import calls
 from pgqpy.ticker.statements import POLL, PULSE, QUEUES, Statements
 from pgqpy.ticker.tick import NOTHING, DueTicks, LastTicks, TickState, tick
 from tests.ticker.harness import NAMES
@@ -151,6 +152,12 @@ def test_created_queues_are_ticked_and_dropped_ones_forgotten(loop, client):
     }
     assert 3 not in ids
     assert len(ids) == len(NAMES) - 1 + len(new)
+
+
+def test_a_renamed_queue_is_ticked_by_its_new_name(loop, client):
+    client.call(calls.admin.rename_queue("q03", "renamed"))
+    client.insert_event("renamed", "t", "1")
+    assert loop.settle() == (["renamed"], [])
 
 
 def test_queue_that_fails_harms_no_other(loop, client, connection):

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 from pgqpy import calls
 from pgqpy.ticker import metrics
 from pgqpy.ticker.metrics import (
+    CAPTURE_PROBLEMS,
+    CAPTURED,
     CONSUMER_LAG,
-    KEPT_EVENTS,
     NEWEST_EVENT,
     OLDEST_EVENT,
     OLDEST_TRANSACTION,
     QUEUE_BYTES,
+    QUEUE_EVENTS,
     QUEUE_PAUSED,
     ROTATION_AGE,
     ROTATION_OVERDUE,
@@ -35,11 +37,11 @@ def test_gauges_show_what_queues_keep(
     client: Client, connection: psycopg.Connection[Any], queue: str
 ) -> None:
     reading = read_gauges(client)
-    assert reading[KEPT_EVENTS] == {(queue,): 0}
+    assert reading[QUEUE_EVENTS] == {(queue,): 0}
     assert reading[OLDEST_EVENT] == reading[NEWEST_EVENT] == {}
     client.insert_event(queue, "t", "1")
     reading = read_gauges(client)
-    assert reading[KEPT_EVENTS] == {(queue,): 1}
+    assert reading[QUEUE_EVENTS] == {(queue,): 1}
     assert reading[NEWEST_EVENT][(queue,)] < 60
     client.tick_queue(queue)
     connection.execute("update pgq.tick set tick_time = now() - interval '1 h'")
@@ -57,14 +59,14 @@ def test_sizes_that_took_long_to_read_stay_until_it_is_worth_it(
     sizes = SizesReader()
     client.insert_event(queue, "t", "1")
     monkeypatch.setattr(metrics, "SIZES_PAUSE", 1e9)
-    assert read_gauges(client, sizes)[KEPT_EVENTS] == {(queue,): 1}
+    assert read_gauges(client, sizes)[QUEUE_EVENTS] == {(queue,): 1}
     client.insert_event(queue, "t", "2")
     client.create_queue("other")
-    assert read_gauges(client, sizes)[KEPT_EVENTS] == {(queue,): 1}
+    assert read_gauges(client, sizes)[QUEUE_EVENTS] == {(queue,): 1}
     client.drop_queue(queue, force=True)
-    assert read_gauges(client, sizes)[KEPT_EVENTS] == {}
+    assert read_gauges(client, sizes)[QUEUE_EVENTS] == {}
     monkeypatch.setattr(metrics, "SIZES_PAUSE", 0)
-    assert read_gauges(client, SizesReader())[KEPT_EVENTS] == {("other",): 0}
+    assert read_gauges(client, SizesReader())[QUEUE_EVENTS] == {("other",): 0}
 
 
 def test_a_rotation_is_overdue_from_its_period_on_and_while_a_retention_lets_it(
@@ -137,3 +139,16 @@ def test_lag_of_a_tick_in_the_future_counts_from_the_first_later_one_that_is_not
         )
     (info,) = client.get_consumer_info(queue, "billing")
     assert 7200 <= metrics.seconds(info.lag) < 7300
+
+
+def test_captured_tables_and_their_problems_are_counted(
+    client: Client, connection: psycopg.Connection[Any], queue: str
+) -> None:
+    assert read_gauges(client)[CAPTURED] == {}
+    connection.execute("create table public.captured (id int primary key)")
+    connection.execute("select pgq.add_capture(%s, 'public.captured')", [queue])
+    reading = read_gauges(client)
+    assert (reading[CAPTURED], reading[CAPTURE_PROBLEMS]) == ({(queue,): 1}, {(queue,): 0})
+    connection.execute('alter table public.captured disable trigger "!pgq_truncate"')
+    assert read_gauges(client)[CAPTURE_PROBLEMS] == {(queue,): 1}
+    connection.execute("drop table public.captured")

@@ -14,8 +14,9 @@ import pytest
 import pgqpy
 from pgqpy import install
 from pgqpy.doctor import Finding
+from pgqpy.texts import size
 from pgqpy.top.app import LiveTable, Problems, Top
-from pgqpy.top.lines import answer_line, fitting, problem_lines, size, text
+from pgqpy.top.lines import answer_line, fitting, problem_lines, text
 from pgqpy.watch import Count, NoAnswer, Snapshot, Watcher
 from tests.support.silent_proxy import SilentProxy
 from tests.support.waiting import eventually, eventually_async
@@ -308,9 +309,9 @@ def test_a_value_is_one_short_line(value: Any, shown: str) -> None:
 
 @pytest.mark.parametrize(
     ("octets", "shown"),
-    [(None, None), (0, "0 kB"), (48 << 10, "48 kB"), (5 << 19, "2.5 MB"), (1 << 50, "1,024 TB")],
+    [(None, "-"), (0, "0 kB"), (48 << 10, "48 kB"), (5 << 19, "2.5 MB"), (1 << 50, "1,024 TB")],
 )
-def test_a_size_has_a_unit(octets: int | None, shown: str | None) -> None:
+def test_a_size_has_a_unit(octets: int | None, shown: str) -> None:
     assert size(octets) == shown
 
 

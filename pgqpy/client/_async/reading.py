@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from psycopg.abc import Params
 
-    from pgqpy.calls import Row
     from pgqpy.calls.read import EventSet, Statement
     from pgqpy.records import Batch, Event
 
@@ -56,11 +55,9 @@ class AsyncEventReader(AsyncCallRunner):
             if not await self.is_alone():
                 first = await self.read(wanted, calls.read.OPEN_CURSOR, (batch_id, name, size))
                 reader = self.fetch(wanted, name, size, first, held=False)
-            elif self.holds_cursors:
+            else:
                 await self.hold_cursor(wanted, batch_id, name)
                 reader = self.fetch(wanted, name, size, None, held=True)
-            else:
-                reader = self.read_pages(wanted, batch_id, size)
         async with aclosing(reader) as lists:
             async for some in lists:
                 yield some
@@ -92,36 +89,9 @@ class AsyncEventReader(AsyncCallRunner):
         await self.close_left_open()
         with _explained(events):
             async with inner_transaction(self.connection), self.cursor() as cursor:
-                query = await _query_of_batch(cursor, batch_id)
+                await cursor.execute(calls.read.SETTINGS_AND_QUERY, (batch_id,))
+                query = str((await cursor.fetchall())[0][-1])
                 await cursor.execute(calls.read.declare_held(name, query), prepare=False)
-
-    async def read_pages(
-        self, events: EventSet, batch_id: int, size: int
-    ) -> AsyncGenerator[list[Event], None]:
-        """Yield the events of a batch as lists of `size`, each read in a transaction of its own.
-
-        A list ends between two ids: the retried copy of an event has the same id.
-        """
-        after, limit = calls.read.NO_ID, size + 1
-        while True:
-            with _explained(events):
-                async with (
-                    self.exclusive,
-                    inner_transaction(self.connection),
-                    self.cursor() as cursor,
-                ):
-                    query = await _query_of_batch(cursor, batch_id)
-                    some = await self.read(events, calls.read.page(query, after, limit))
-            if len(some) < limit:
-                if some:
-                    yield some
-                return
-            whole = [event for event in some if event.id < some[-1].id]
-            if whole:
-                yield whole
-                after, limit = whole[-1].id, size + 1
-            else:
-                limit *= 2
 
     async def fetch(
         self, events: EventSet, name: str, size: int, first: list[Event] | None, *, held: bool
@@ -156,9 +126,3 @@ def _explained(events: EventSet) -> Iterator[None]:
     except ProgramLimitExceeded as exc:
         text = TOO_LARGE.format(events.name, exc.diag.message_primary)
         raise InvalidEvent(text, **events.error_data, sqlstate=exc.sqlstate) from exc
-
-
-async def _query_of_batch(cursor: AsyncCursor[Row], batch_id: int) -> str:
-    """Return the query of batch_event_sql, and make its settings for the transaction."""
-    await cursor.execute(calls.read.SETTINGS_AND_QUERY, (batch_id,))
-    return str((await cursor.fetchall())[0][-1])

@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
+
+import psycopg
 
 from pgqpy import calls
 from pgqpy.errors import LeaseLost
@@ -22,9 +26,9 @@ if TYPE_CHECKING:
 class AsyncReceiver:
     """Claims events, one list after the other: `client.receiver` makes it.
 
-    The loop waits for events, and never ends by itself. An event for which neither `done`, `retry`
-    nor `dead` is called comes again when its lease ends. Each thread or task has a receiver of its
-    own; they may share a client.
+    The loop waits for events, and never ends by itself. Each event needs `done`, `retry` or `dead`:
+    one that has none of them when the block is left comes again at once, and that claim counts as
+    an attempt. Each thread or task has a receiver of its own; they may share a client.
 
     Attributes:
         attempt: how often the present event was claimed: 1 the first time.
@@ -57,15 +61,33 @@ class AsyncReceiver:
         await self._client._begin_receiving(*self._names, self._key)  # noqa: SLF001  # a part of it
         return self
 
-    async def __aexit__(self, *_error: object) -> None:
-        """End what is done, and release what nobody began. Raises LeaseLost as the loop."""
+    async def __aexit__(self, kind: type[BaseException] | None, *_error: object) -> None:
+        """End what is done, and return all other events. Raises LeaseLost as the loop."""
         try:
             await self._send_done()
         finally:
-            if self._waiting:
-                token, ids = self._waiting[0][0], [event.id for _, _, event in self._waiting]
-                self._waiting.clear()
-                await self._client.runner.run(calls.inflight.release(*self._names, token, ids))
+            try:
+                await self._return_events()
+            except psycopg.Error:  # the lease returns them
+                if kind is None:
+                    raise
+
+    async def _return_events(self) -> None:
+        """Return the events that were begun as attempts, and release those that wait."""
+        begun = itemgetter(1)
+        wanted = [
+            calls.inflight.retry(
+                *self._names, token, [each for each, _ in events], 0, keep_key=True
+            )
+            for token, events in groupby(sorted(self._begun.items(), key=begun), begun)
+        ]
+        if self._waiting:
+            token, ids = self._waiting[0][0], [event.id for _, _, event in self._waiting]
+            wanted.append(calls.inflight.release(*self._names, token, ids))
+        self._begun.clear()
+        self._waiting.clear()
+        if wanted:
+            await self._client.runner.run_all(*wanted)
 
     def __aiter__(self) -> Self:
         """Loop over events."""
@@ -100,6 +122,11 @@ class AsyncReceiver:
         if keep_key and (key := self._key_of(event)) is not None:  # the server has them again
             others = [each for each in self._waiting if self._key_of(each[2]) != key]
             self._waiting = deque(others)
+
+    async def extend(self, event: Event, seconds: Interval) -> None:
+        """Let the lease of an event, and of those claimed with it, end so long from now."""
+        call = calls.inflight.extend(*self._names, self._begun.get(event.id, 0), seconds)
+        self._check_lease(await self._client.runner.run(call), event.id)
 
     async def dead(self, event: Event, reason: str | BaseException | Failure) -> None:
         """Give an event up: as `message.dead`."""

@@ -25,7 +25,15 @@ class Consuming(Base):
     """Reads events as a registered consumer. Needs the role pgq_reader."""
 
     def register_consumer(
-        self, queue: str, consumer: str, *, shared: bool = False, key: Key | None = None
+        self,
+        queue: str,
+        consumer: str,
+        *,
+        shared: bool = False,
+        key: Key | None = None,
+        per_key: int = 1,
+        limit_in_flight: int | None = None,
+        rate: float | None = None,
     ) -> int:
         """Register a consumer at the queue's last tick; 1 if it is new, 0 if its position stays.
 
@@ -37,16 +45,29 @@ class Consuming(Base):
             shared: any number of processes share the consumer.
             key: of a shared consumer, "type", or "extra1" to "extra4": events with the same value
                 there are handled in their order. None: no order.
+            per_key: of a shared consumer, at most so many events of a key are claimed at a time;
+                above 1 there is no order.
+            limit_in_flight: of a shared consumer, at most so many events are claimed at a time.
+            rate: of a shared consumer, at most so many events are claimed in a second.
 
-        Raises QueueNotFound; WrongMode if it is registered and is not shared, or has other
-        settings. PGQ register_consumer.
+        Without any limit, a shared consumer that is registered keeps those that it has. Raises
+        QueueNotFound; WrongMode if it is registered and is not shared, or has other settings.
+        PGQ register_consumer.
         """
+        has_limits = (per_key, limit_in_flight, rate) != (1, None, None)
         if shared:
-            call = calls.inflight.register_shared_consumer(queue, consumer, key)
+            call = calls.inflight.register_shared_consumer(
+                queue,
+                consumer,
+                key,
+                per_key=per_key if has_limits else None,
+                limit_in_flight=limit_in_flight,
+                rate=rate,
+            )
             return self.runner.run(call)
-        if key is not None:
-            msg = f"key={key!r} needs shared=True: a plain consumer gets all events in their order"
-            raise InvalidArgument(msg, parameter="key")
+        if key is not None or has_limits:
+            msg = "a key and limits need shared=True: a plain consumer gets all events in order"
+            raise InvalidArgument(msg, parameter="shared")
         return self.runner.run(calls.consume.register_consumer(queue, consumer))
 
     def register_consumer_at(self, queue: str, consumer: str, tick: int | None) -> int:
@@ -311,7 +332,6 @@ class Consuming(Base):
             held = self.runner.is_alone()
             declare = calls.ticks.declare_events(name, wanted, held=held)
             self.runner.close_left_open()
-            self.runner.require_pgqpy("get_tick_events")
             self.runner.read(wanted, declare, prepare=False)
         with closing(self.runner.fetch(wanted, name, size, None, held=held)) as lists:
             for events in lists:

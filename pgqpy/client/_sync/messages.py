@@ -116,7 +116,6 @@ class Receiving(Base):
             if not self.connection.autocommit or self._is_occupied():
                 raise InvalidArgument(IN_TRANSACTION, function="receive")
             if (queue, consumer, key) not in self._registered:
-                self.runner.require_pgqpy("receive")
                 call = calls.inflight.register_shared_consumer(queue, consumer, key)
                 self.runner.run(call)
                 self._registered.add((queue, consumer, key))
@@ -210,7 +209,7 @@ class Message:
     def release(self) -> None:
         """Return the message, which was not begun: another receiver gets it at once.
 
-        This claim does not count as an attempt. Raises as `done`.
+        This claim does not count as an attempt; after a failure, `retry(0)` does. Raises as `done`.
         """
         call = calls.inflight.release(*self.consumer, self.token, [self.event.id])
         self._check_lease(self._runner.run(call))

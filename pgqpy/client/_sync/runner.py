@@ -205,7 +205,6 @@ class CallRunner(Cursors):
     def __init__(self, connection: Connection[Any]) -> None:
         """Take the connection as it is."""
         super().__init__(connection)
-        self.holds_cursors = True  # WITH HOLD; not behind a pooler that shares sessions
         self._is_extension: bool | None = None
 
     def run(self, call: Call[T]) -> T:
@@ -219,9 +218,6 @@ class CallRunner(Cursors):
         In autocommit the calls are one transaction.
         """
         origin = self.origin()
-        for call in wanted:
-            if call.pgqpy_only:
-                self.require_pgqpy(call.function)
         needs_lock = len(wanted) > 1 or self._left_open
         with self.exclusive if needs_lock else self.exclusive.turn:
             return self._run_all(origin, *wanted)

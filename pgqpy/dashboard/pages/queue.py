@@ -12,9 +12,10 @@ from pgqpy import calls, tick_ranges
 from pgqpy.dashboard.changes import SETTINGS as CHANGEABLE
 from pgqpy.dashboard.charts import Bar, Flag, Mark, ruler
 from pgqpy.dashboard.page import ROWS, Page, View
-from pgqpy.dashboard.render import age, size
 from pgqpy.errors import InvalidArgument, QueueNotFound
 from pgqpy.records import TickMark
+from pgqpy.texts import duration, size
+from pgqpy.tick_ranges import queue_not_found
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +50,7 @@ def collect_queue(view: View) -> dict[str, Any]:
     name, client = view.needed("queue"), view.client
     queue = view.snapshot.queue(name)
     if queue is None:
-        raise QueueNotFound(queue=name)
+        raise queue_not_found(client, name)
     with client.connection.cursor(row_factory=dict_row) as cursor:
         settings = cursor.execute(SETTINGS, [name]).fetchone()
     if settings is None:
@@ -70,6 +71,7 @@ def collect_queue(view: View) -> dict[str, Any]:
         "charts": view.history(name),
         "consumers": consumers[:ROWS],
         "more_consumers": max(0, len(consumers) - ROWS),
+        "captures": client.call(calls.capture.get_captures(name)),
         "tables": tables,
         "keeper": next((keeper(each) for each in tables if each.held_by), ""),
         "ruler": Markup(picture),  # noqa: S704  # the ruler escapes all texts
@@ -104,7 +106,7 @@ def _flags(view: View, consumers: Sequence[ConsumerState], now: datetime) -> lis
             ages.get(each.last_tick, 0.0) if each.last_tick else 0.0,
             "detached" if each.detached else "late" if _lag(each) > LATE else "ok",
             batch=ages.get(ends[each.name]),
-            note="detached" if each.detached else f"lag {age(each.lag)}",
+            note="detached" if each.detached else f"lag {duration(each.lag)}",
         )
 
     return [flag(each) for each in consumers]
@@ -141,7 +143,7 @@ def collect_change(view: View) -> dict[str, Any]:
     """Return the forms to change a queue: not live, so nothing is swapped while one types."""
     name = view.needed("queue")
     if not view.client.get_queue_info(name):
-        raise QueueNotFound(queue=name)
+        raise queue_not_found(view.client, name)
     return {"queue": name, "settings": CHANGEABLE}
 
 
