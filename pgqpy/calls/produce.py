@@ -88,6 +88,31 @@ def _texts(fields: Iterable[Payload], limit: int, default: Default | None) -> It
     return (None if each is None else each.decode() for each in octets)
 
 
+def insert_one(
+    queue: str,
+    *fields: Payload,
+    delay: check.Interval | None = None,
+    deliver_at: datetime | None = None,
+    dedup_key: str | None = None,
+    dedup_for: check.Interval | None = None,
+    limit: int = payload.PAYLOAD_LIMIT,
+    default: Default | None = None,
+) -> Call[int]:
+    """Insert one event, at once, later or unless its key is taken; return its id.
+
+    What `Client.insert_event` sends, and every other way to insert one event.
+    """
+    due = due_time(delay, deliver_at)
+    if dedup_key is not None or dedup_for is not None:
+        once = insert_event_once(
+            queue, dedup_key, dedup_for, *fields, due=due, limit=limit, default=default
+        )
+        return Call(once.function, once.sql, once.params, value, once.error_data)
+    if due is not None:
+        return insert_event_at(queue, due, *fields, limit=limit, default=default)
+    return insert_event(queue, *fields, limit=limit, default=default)
+
+
 def insert_events(queue: str, piece: Piece) -> Call[list[int]]:
     """Insert the events of a piece with one call; return their ids in order."""
     sql = """

@@ -67,18 +67,16 @@ class Producing(Base):
 
             client.insert_event("orders", "paid", {"order": 17, "amount": "12.50"})
         """
-        fields = (type, data, extra1, extra2, extra3, extra4)
-        limit, default = self._payload_limit, self._json_default
-        due = calls.produce.due_time(delay, deliver_at)
-        if dedup_key is not None or dedup_for is not None:
-            once = calls.produce.insert_event_once(
-                queue, dedup_key, dedup_for, *fields, due=due, limit=limit, default=default
-            )
-            return (self.runner.run(once)).id
-        if due is not None:
-            call = calls.produce.insert_event_at(queue, due, *fields, limit=limit, default=default)
-        else:
-            call = calls.produce.insert_event(queue, *fields, limit=limit, default=default)
+        call = calls.produce.insert_one(
+            queue,
+            *(type, data, extra1, extra2, extra3, extra4),
+            delay=delay,
+            deliver_at=deliver_at,
+            dedup_key=dedup_key,
+            dedup_for=dedup_for,
+            limit=self._payload_limit,
+            default=self._json_default,
+        )
         return self.runner.run(call)
 
     def insert_event_once(
