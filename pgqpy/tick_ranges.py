@@ -57,6 +57,9 @@ QUEUE: LiteralString = """
              where tick_queue = q.queue_id order by tick_id desc limit 1) t on true
      where q.queue_name = %s"""
 
+BEGINNING: LiteralString = """
+    select queue_name from pgq.queue where starts_with(queue_name, %s) order by queue_name"""
+
 TICK_TIMES: LiteralString = """
     select tick_id, to_char(tick_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
       from pgq.tick where tick_queue = %s and tick_id = any (%s)"""
@@ -122,15 +125,44 @@ def queue_not_found(client: Client, name: str) -> QueueNotFound:
     return QueueNotFound(queue=name)
 
 
-def find_queue_name(client: Client, queue_id: int) -> str:
-    """Return the name of a queue; QueueNotFound if it does not exist."""
+def find_queues(client: Client, wanted: str) -> list[Queue]:
+    """Return the queues of a list of names and beginnings: `orders`, `orders,refunds`, `shop.*`.
+
+    A queue whose name is the whole text is the only one.
+
+    Raises:
+        What `find_queue` raises; QueueNotFound also if no queue has such a beginning.
+    """
+    if not has_several(wanted) or _row(client, QUEUE, (wanted,)) is not None:
+        return [find_queue(client, wanted)]
+    names: list[str] = []
+    for each in (part.strip() for part in wanted.split(",")):
+        names += _beginning(client, each.removesuffix("*")) if each.endswith("*") else [each]
+    return [find_queue(client, name) for name in dict.fromkeys(names)]
+
+
+def has_several(wanted: str) -> bool:
+    """Return whether a text is meant for several queues."""
+    return "," in wanted or has_pattern(wanted)
+
+
+def has_pattern(wanted: str) -> bool:
+    """Return whether a text has the beginning of names, `shop.*`."""
+    return any(each.strip().endswith("*") for each in wanted.split(","))
+
+
+def _beginning(client: Client, text: str) -> list[str]:
+    with client.connection.cursor(row_factory=tuple_row) as cursor:
+        rows = cursor.execute(BEGINNING, (text,)).fetchall()
+    if not rows:
+        raise QueueNotFound(f"no queue has a name that begins with {text!r}", queue=f"{text}*")
+    return [name for (name,) in rows]
+
+
+def find_queue_name(client: Client, queue_id: int) -> str | None:
+    """Return the name of a queue; None if it does not exist."""
     row = _row(client, "select queue_name from pgq.queue where queue_id = %s", (queue_id,))
-    if row is None:
-        raise QueueNotFound(
-            f"no queue has the id {queue_id} that the checkpoint names: it was dropped, "
-            "or this is another database (option dsn, PGQPY_DSN)"
-        )
-    return str(row[0])
+    return None if row is None else str(row[0])
 
 
 def find_position(client: Client, queue: str, consumer: str) -> Position | None:

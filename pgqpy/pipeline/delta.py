@@ -25,6 +25,8 @@ from pgqpy.pipeline.tables import CommitConflict, DataFile, LakeTable, opening
 from pgqpy.spark.options import Offset
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pgqpy.pipeline.options import PipelineOptions
 
 NARROW_INTEGERS = True  # TINYINT and SMALLINT are types of the format
@@ -40,9 +42,10 @@ FORBIDDEN_OF_COLUMNS = ("delta.invariants", "delta.generationExpression", "delta
 class DeltaLake(LakeTable):
     """A table of Delta Lake.
 
-    The offset is in application transactions: they outlive the cleanup of the log, and two commits
-    of the same application exclude each other. `pgqpy:<consumer>` is the queue's id,
-    `pgqpy:<consumer>:<queue id>` the tick, and the same with `:time` its time, as microseconds.
+    The offsets are in application transactions: they outlive the cleanup of the log, and two
+    commits of the same application exclude each other. They are numbers, so they form a list:
+    `pgqpy:<consumer>` is the first queue's id, `pgqpy:<consumer>:<queue id>` its tick, and the same
+    with `:time` the tick's time, as microseconds, with `:next` the next queue's id, or 0.
     """
 
     drops_partition_columns: ClassVar[bool] = True
@@ -65,28 +68,31 @@ class DeltaLake(LakeTable):
         """Add columns to the table."""
         self._table.alter.add_columns(list(_schema(columns).fields))
 
-    def offset(self) -> Offset | None:
-        """Return the offset of the newest version; None if it has none of this consumer."""
+    def offsets(self) -> dict[int, Offset]:
+        """Return the offsets of the newest version, by queue id; none of another consumer."""
         self._table.update_incremental()
         app = f"pgqpy:{quote(self._consumer, safe='')}"
-        queue_id = self._table.transaction_version(app)
-        if queue_id is None:
-            return None
-        tick, time = (
-            self._table.transaction_version(f"{app}:{queue_id}{of}") for of in ("", ":time")
-        )
-        written = EPOCH + (time or 0) * MICROSECOND
-        text = written.isoformat(timespec="microseconds").replace("+00:00", "Z")
-        return Offset(self._consumer, queue_id, tick or 0, text)
+        version = self._table.transaction_version
+        found = {}
+        queue_id = version(app)
+        while queue_id:
+            name = f"{app}:{queue_id}"
+            time = EPOCH + (version(f"{name}:time") or 0) * MICROSECOND
+            text = time.isoformat(timespec="microseconds").replace("+00:00", "Z")
+            found[queue_id] = Offset(self._consumer, queue_id, version(name) or 0, text)
+            queue_id = version(f"{name}:next")
+        return found
 
-    def add(self, files: list[DataFile], end: Offset) -> None:
-        """Commit files and an offset to the version that `offset` returned."""
+    def add(self, files: list[DataFile], ends: Mapping[int, Offset]) -> None:
+        """Commit files and the offsets to the version that `offsets` returned."""
         app = f"pgqpy:{quote(self._consumer, safe='')}"
-        time = (datetime.fromisoformat(end.time.replace("Z", "+00:00")) - EPOCH) // MICROSECOND
-        versions = {app: end.queue_id, f"{app}:{end.queue_id}": end.tick}
-        versions[f"{app}:{end.queue_id}:time"] = time
+        versions = {app: next(iter(ends))}
+        for end, after in zip(ends.values(), [*list(ends)[1:], 0], strict=True):
+            name = f"{app}:{end.queue_id}"
+            time = datetime.fromisoformat(end.time.replace("Z", "+00:00")) - EPOCH
+            versions |= {name: end.tick, f"{name}:time": time // MICROSECOND, f"{name}:next": after}
         properties = CommitProperties(
-            custom_metadata={"pgqpy-offsets": [end._asdict()]},
+            custom_metadata={"pgqpy-offsets": [end._asdict() for end in ends.values()]},
             app_transactions=[Transaction(name, number) for name, number in versions.items()],
         )
         actions: list[AddAction | RemoveAction] = [self._action(file) for file in files]

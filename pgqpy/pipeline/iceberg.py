@@ -24,9 +24,11 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from pgqpy.pipeline.options import refused
 from pgqpy.pipeline.tables import CommitConflict, DataFile, LakeTable, opening
-from pgqpy.spark.options import Offset, parse_offset
+from pgqpy.spark.options import Offset
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow.fs as pafs
     from pyiceberg.table import Table, Transaction
     from pyspark.sql.types import StructType
@@ -43,7 +45,7 @@ TIMES = (DateType, TimestampType, TimestamptzType)
 
 
 class Iceberg(LakeTable):
-    """A table of Iceberg. The offset is a property: snapshots expire, with their summaries."""
+    """A table of Iceberg. The offsets are a property: snapshots expire, with their summaries."""
 
     drops_partition_columns: ClassVar[bool] = False  # add_files reads them from the files
 
@@ -70,15 +72,15 @@ class Iceberg(LakeTable):
         with self._table.update_schema() as update:
             update.union_by_name(to_arrow_schema(columns, timezone="UTC"))
 
-    def offset(self) -> Offset | None:
-        """Return the offset of the newest version; None if it has none of this consumer."""
+    def offsets(self) -> dict[int, Offset]:
+        """Return the offsets of the newest version, by queue id; none of another consumer."""
         self._table.refresh()
-        written = self._table.properties.get(self._property)
-        return None if written is None else parse_offset(json.loads(written)[0])
+        written = json.loads(self._table.properties.get(self._property, "[]"))
+        return {each["queue_id"]: Offset(**each) for each in written}
 
-    def add(self, files: list[DataFile], end: Offset) -> None:
-        """Commit files and an offset to the version that `offset` returned."""
-        offset = {self._property: json.dumps([end._asdict()])}
+    def add(self, files: list[DataFile], ends: Mapping[int, Offset]) -> None:
+        """Commit files and the offsets to the version that `offsets` returned."""
+        offset = {self._property: json.dumps([each._asdict() for each in ends.values()])}
         try:
             if files:
                 self._add_files(files, offset)

@@ -13,14 +13,14 @@ from pgqpy.errors import PgqError
 from pgqpy.pipeline.folders import find_later, join, read_text, remove
 from pgqpy.pipeline.options import refused
 from pgqpy.pipeline.progress import Counts
-from pgqpy.pipeline.records import BATCH, DATE, EVENT_SCHEMA, good_records, parse
-from pgqpy.pipeline.tables import Orphans, check_columns, check_partition, clean, storable
+from pgqpy.pipeline.records import BATCH, DATE, EVENT_SCHEMA, SEVERAL_SCHEMA, good_records, parse
+from pgqpy.pipeline.tables import Orphans, check_columns, check_partition, clean, storable, total
 from pgqpy.pipeline.writer import MicroBatchWriter, dated
 from pgqpy.spark.finish import HEADER
-from pgqpy.spark.options import parse_offset
+from pgqpy.spark.options import parse_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import timedelta
 
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pgqpy.pipeline.options import PipelineOptions
     from pgqpy.pipeline.tables import LakeTable
     from pgqpy.spark.options import Offset
+    from pgqpy.tick_ranges import Queue
 
 
 class OffsetRefused(PgqError):
@@ -50,7 +51,8 @@ def open_table(
         InvalidArgument: the place or the table does not fit the options.
     """
     module = table_module(options.format)
-    empty = parse(spark.createDataFrame([], EVENT_SCHEMA), schema, capture=options.capture)
+    events = spark.createDataFrame([], SEVERAL_SCHEMA if options.has_several else EVENT_SCHEMA)
+    empty = parse(events, schema, capture=options.capture)
     records = good_records(empty, capture=options.capture, rescue=options.rescue)
     wanted = _partition_by(options, records.columns)
     table: LakeTable | None = module.find(options)
@@ -77,45 +79,60 @@ def _partition_by(options: PipelineOptions, columns: Sequence[str]) -> tuple[str
     return () if name is None else (name,)
 
 
-def starting_offsets(client: Client, options: PipelineOptions, at: Offset | None) -> str | None:
-    """Return the source's option startingOffsets for a run that begins at the table's offset.
+def starting_offsets(
+    client: Client, options: PipelineOptions, at: Mapping[int, Offset]
+) -> str | None:
+    """Return the source's option startingOffsets for a run that begins at the table's offsets.
 
-    Without an offset it is the user's. The first micro-batch, which is empty, commits one. So a
-    run that was killed before has read nothing.
+    Without offsets it is the user's. The first micro-batch, which is empty, commits them. So a run
+    that was killed before has read nothing.
 
     Raises:
-        OffsetRefused: the table's offset is not a tick of this queue.
+        OffsetRefused: an offset of the table is not a tick of these queues.
     """
-    if at is None:
+    if not at:
         return options.starting_offsets
-    queue = tick_ranges.find_queue(client, options.queue)
-    where = f"the table is at tick {at.tick} of {at.time}, as consumer {at.consumer!r} wrote"
-    again = "give the pipeline another --consumer, and say with --starting-offsets where it begins"
-    if at.queue_id != queue.id:
-        raise OffsetRefused(
-            f"{where}, of another queue than {options.queue!r}, or of one that was dropped since: "
-            f"{again}"
-        )
+    queues = {queue.id: queue for queue in tick_ranges.find_queues(client, options.queue)}
+    for offset in at.values():
+        queue = queues.get(offset.queue_id)
+        if queue is not None:
+            _check_tick(client, queue, offset)
+        elif name := tick_ranges.find_queue_name(client, offset.queue_id):
+            raise _refused(offset, f"of queue {name!r}: add it to --queue. Or {AGAIN}")
+        elif not at.keys() & queues:
+            raise _refused(offset, f"of a queue that was dropped since: {AGAIN}")
+    return json.dumps({queues[each].name: at[each].tick for each in at if each in queues})
+
+
+AGAIN = "give the pipeline another --consumer, and say with --starting-offsets where it begins"
+
+
+def _check_tick(client: Client, queue: Queue, at: Offset) -> None:
     time = tick_ranges.find_tick_times(client, queue.id, at.tick).get(at.tick)
     if at.tick > queue.last_tick or time not in (None, at.time):
-        position = tick_ranges.find_position(client, options.queue, at.consumer)
-        start = "earliest" if position is None else json.dumps({"tick": position.tick})
-        raise OffsetRefused(
-            f"{where}, and queue {options.queue!r} has lost this tick: the server was restored "
-            f"from a backup, or a standby that lagged took over. {again.capitalize()}: from "
-            f"{start!r} no event is missing, and events that the table has come again"
+        position = tick_ranges.find_position(client, queue.name, at.consumer)
+        start = "earliest" if position is None else json.dumps({queue.name: position.tick})
+        raise _refused(
+            at,
+            f"and queue {queue.name!r} has lost this tick: the server was restored "
+            f"from a backup, or a standby that lagged took over. {AGAIN.capitalize()}: from "
+            f"{start!r} no event is missing, and events that the table has come again",
         )
     if at.tick < queue.low_tick or time is None:
-        raise OffsetRefused(
-            f"{where}, and queue {options.queue!r} does not keep its events from there on: the "
-            f"subscription was removed or moved. {again.capitalize()}: the first tick is "
-            f"{queue.first_tick}"
+        raise _refused(
+            at,
+            f"and queue {queue.name!r} does not keep its events from there on: the subscription "
+            f"was removed or moved. {AGAIN.capitalize()}: the first tick is {queue.first_tick}",
         )
-    return json.dumps({"tick": at.tick})
+
+
+def _refused(at: Offset, why: str) -> OffsetRefused:
+    where = f"the table is at tick {at.tick} of {at.time}, as consumer {at.consumer!r} wrote"
+    return OffsetRefused(f"{where}, {why}")
 
 
 class TableWriter(MicroBatchWriter):
-    """Writes micro-batches to a table, bad records to files beside it. `at`: the table's offset."""
+    """Writes micro-batches to a table, bad records to files. `at`: the table's offsets."""
 
     def __init__(
         self,
@@ -126,29 +143,28 @@ class TableWriter(MicroBatchWriter):
         table: LakeTable,
         checkpoint: str,
     ) -> None:
-        """Begin at the table's offset; `checkpoint` is that of the query."""
+        """Begin at the table's offsets; `checkpoint` is that of the query."""
         super().__init__(options, schema, wrote)
         self._table = table
         self._checkpoint = checkpoint
-        self.at = table.offset()
+        self.at: Mapping[int, Offset] = table.offsets()
 
     def remove_later_bad(self, spark: SparkSession) -> None:
         """Remove the bad records of micro-batches that were not committed."""
-        if self.at is None or self._options.bad_path is None:
+        if not self.at or self._options.bad_path is None:
             return
-        before = self.at._replace(tick=self.at.tick - 1)
-        for path in find_later(spark, self._options.bad_path, _bad_folder(before)):
+        for path in find_later(spark, self._options.bad_path, _bad_folder(self.at, -1)):
             remove(spark, path)
 
     def _write(self, events: DataFrame, batch_id: int) -> Counts:
         spark, at = events.sparkSession, self.at
         end = self._end(spark, batch_id)
-        if at is None:  # the source's first micro-batch is empty
-            self._table.commit(None, None, end)
+        if not at:  # the source's first micro-batch is empty
+            self._table.commit(None, at, end)
             self.at = end
-        if at is None or at == end:
+        if not at or at == end:
             return Counts()
-        folder = self._table.new_folder(at.tick, end.tick)
+        folder = self._table.new_folder(at, end)
         try:
             counts = self._save_both(
                 events, lambda records: self._save_good(records, folder), _bad_folder(at)
@@ -168,16 +184,16 @@ class TableWriter(MicroBatchWriter):
     def _save_good(self, records: DataFrame, folder: str) -> None:
         self._table.save(dated(records) if DATE in self._table.partition_by else records, folder)
 
-    def _end(self, spark: SparkSession, batch_id: int) -> Offset:
+    def _end(self, spark: SparkSession, batch_id: int) -> dict[int, Offset]:
         """Return the end of a micro-batch, which Spark has written to its log before."""
         written = read_text(spark, join(self._checkpoint, f"offsets/{batch_id}")) or ""
-        return parse_offset(json.loads(written.splitlines()[HEADER]))
+        return parse_offsets(json.loads(written.splitlines()[HEADER]))
 
 
-def _bad_folder(start: Offset) -> str:
-    """Return the name of the folder for the bad records of the micro-batch after an offset."""
-    consumer = quote(start.consumer, safe="")
-    return f"{BATCH}={consumer}-{start.queue_id}-{start.tick:08d}"
+def _bad_folder(starts: Mapping[int, Offset], more: int = 0) -> str:
+    """Return the name of the folder for the bad records of the micro-batch after the offsets."""
+    names = [quote(next(iter(starts.values())).consumer, safe=""), *map(str, starts)]
+    return f"{BATCH}={'-'.join(names)}-{total(starts) + more:08d}"
 
 
 def clean_all(options: PipelineOptions, older_than: timedelta, *, dry_run: bool) -> Orphans:

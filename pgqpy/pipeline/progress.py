@@ -8,21 +8,23 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
+from psycopg.rows import tuple_row
 
 from pgqpy.client import connect_as_tool
 from pgqpy.errors import PgqError
 from pgqpy.texts import noun
-from pgqpy.tick_ranges import Wanted, newest, queue_not_found
+from pgqpy.tick_ranges import Wanted, find_queues, newest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pgqpy import Client, Event
 
 LINE_INTERVAL = 1.0  # seconds; the least time between two lines
 AGE = """
-    select extract(epoch from clock_timestamp() - tick_time)::float8
-      from pgq.get_tick_info(%s, %s, %s)
+    select extract(epoch from clock_timestamp() - min(info.tick_time))::float8
+      from unnest(%s::text[], %s::bigint[]) at (queue, tick)
+     cross join lateral pgq.get_tick_info(at.queue, at.tick, at.tick) info
 """
 
 
@@ -35,19 +37,26 @@ class QueueMonitor:
         self._client: Client | None = None
 
     def check(self) -> None:
-        """Raise ConnectionFailed or QueueNotFound unless the queue can be reached."""
-        client = self.client()
-        if not client.get_queue_info(self._queue):
-            raise queue_not_found(client, self._queue)
+        """Raise ConnectionFailed or QueueNotFound unless the queues can be reached."""
+        find_queues(self.client(), self._queue)
 
     def newest_events(self, limit: int, types: tuple[str, ...]) -> list[Event]:
-        """Return the newest events of these types before the last tick, at most `limit`."""
-        return newest(self.client(), self._queue, limit, Wanted(types))[0]
+        """Return the newest events of these types before the last ticks, at most `limit`."""
+        client = self.client()
+        queues = find_queues(client, self._queue)
+        share = -(-limit // len(queues))
+        return [
+            event
+            for queue in queues
+            for event in newest(client, queue.name, share, Wanted(types))[0]
+        ]
 
-    def age(self, tick: int) -> float | None:
-        """Return the age of a tick in seconds, the lag of a consumer there; None if unknown."""
+    def age(self, ticks: Mapping[str, int]) -> float | None:
+        """Return the age of the oldest of the queues' ticks in seconds; None if unknown."""
         try:
-            row = self.client().connection.execute(AGE, [self._queue, tick, tick]).fetchone()
+            with self.client().connection.cursor(row_factory=tuple_row) as cursor:
+                queues, numbers = list(ticks), list(ticks.values())
+                row = cursor.execute(AGE, [queues, numbers]).fetchone()
         except (psycopg.Error, PgqError):
             self.close()
             return None
@@ -89,7 +98,7 @@ class Progress:
         self._lock = Lock()  # of _since
         self._since = Counts()  # of the micro-batches since the last line
         self._all = Counts()
-        self.tick: int | None = None
+        self.ticks: dict[str, int] = {}  # by the queues' names
 
     def add(self, counts: Counts) -> None:
         """Add a micro-batch. Spark calls this in a thread of its own."""
@@ -99,36 +108,41 @@ class Progress:
     def report(self, last: Any, *, at_once: bool = False) -> None:
         """Say how far the query is if it has advanced, at most once a second unless `at_once`."""
         now = time.monotonic()
-        tick = end_tick(last)
+        ticks = end_ticks(last)
         soon = now - self._last_line < LINE_INTERVAL and not at_once
-        if tick is not None and tick != self.tick and not soon:
-            self._write_line(tick, now)
+        if ticks and ticks != self.ticks and not soon:
+            self._write_line(ticks, now)
 
     def end(self) -> None:
         """Say the totals."""
-        at = "" if self.tick is None else f" at tick {self.tick}"
+        at = f" at {_named(self.ticks)}" if self.ticks else ""
         events, bad, _ = self._all
         none = "; none was kept, the bad records say why" if events and events == bad else ""
         said = f"stopped{at}: {events:,} {noun(events, 'event')}, {bad:,} of them bad{none}"
         self._say(said)
 
-    def _write_line(self, tick: int, now: float) -> None:
+    def _write_line(self, ticks: dict[str, int], now: float) -> None:
         with self._lock:
             since, self._since = self._since, Counts()
         self._all = self._all.plus(since)
-        self.tick, self._last_line = tick, now
+        self.ticks, self._last_line = ticks, now
         if not since.events:  # an idle queue has ticks too
             return
-        age = self._monitor.age(tick)
+        age = self._monitor.age(ticks)
         lag = "" if age is None else f"  lag {age:.1f} s"
         rate = since.events / since.seconds if since.seconds else 0.0
         counted = f"events {since.events:,}  bad {since.bad:,}  events/s {rate:,.0f}"
-        self._say(f"tick {tick}  {counted}{lag}")
+        self._say(f"{_named(ticks)}  {counted}{lag}")
 
 
-def end_tick(progress: Any) -> int | None:
-    """Return the tick at which a query's last micro-batch ended; None before the first."""
-    if progress is None:
-        return None
-    offset = json.loads(progress.sources[0].endOffset or "null")
-    return None if offset is None else int(offset["tick"])
+def end_ticks(progress: Any) -> dict[str, int]:
+    """Return the tick of each queue where a query's last micro-batch ended; {} before the first."""
+    offsets = json.loads((progress and progress.sources[0].endOffset) or "{}")
+    return {queue: offset["tick"] for queue, offset in offsets.items()}
+
+
+def _named(ticks: Mapping[str, int]) -> str:
+    """Return `tick 5` or, of several queues, `orders 5, refunds 7`."""
+    if len(ticks) == 1:
+        return f"tick {next(iter(ticks.values()))}"
+    return ", ".join(f"{queue} {tick}" for queue, tick in ticks.items())

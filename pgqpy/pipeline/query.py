@@ -27,7 +27,7 @@ from pgqpy.pipeline.folders import join, remove
 from pgqpy.pipeline.infer import find_schema
 from pgqpy.pipeline.lake import TableWriter, open_table, starting_offsets, table_module
 from pgqpy.pipeline.progress import Progress, QueueMonitor
-from pgqpy.pipeline.records import EVENT_SCHEMA
+from pgqpy.pipeline.records import EVENT_SCHEMA, SEVERAL_SCHEMA
 from pgqpy.pipeline.writer import MicroBatchWriter
 from pgqpy.spark import finish, register
 
@@ -148,16 +148,16 @@ class _QueryRunner:
         failures = 0
         with stop_on_signals(self.stop.set):
             while not self.stop.is_set():
-                tick = self.progress.tick
+                ticks = self.progress.ticks
                 checkpoint = self.checkpoint
                 if self.options.is_table:  # the table is the memory, also after a lost connection
                     checkpoint = join(checkpoint, str(next(self.starts)))
                 lost = self._run_once(checkpoint)
                 if lost is None:
                     break
-                failures = 1 if self.progress.tick != tick else failures + 1
+                failures = 1 if self.progress.ticks != ticks else failures + 1
                 self._wait_for_server(lost, failures)
-        if self.progress.tick is not None:  # else the checkpoint may be empty
+        if self.progress.ticks:  # else the checkpoint may be empty
             _finish(self.spark, checkpoint, self.dsn, self.say)
         self.progress.end()
 
@@ -201,7 +201,8 @@ class _QueryRunner:
     def _start(
         self, writer: MicroBatchWriter, start: str | None, checkpoint: str
     ) -> StreamingQuery:
-        reader = self.spark.readStream.format("pgq").schema(EVENT_SCHEMA)
+        columns = SEVERAL_SCHEMA if self.options.has_several else EVENT_SCHEMA
+        reader = self.spark.readStream.format("pgq").schema(columns)
         if self.dsn is not None:  # an option is sent inside the tasks, which are never printed
             reader = reader.option("dsn", self.dsn)
         options = replace(self.options, starting_offsets=start).source_options()

@@ -21,12 +21,14 @@ EXTRAS = ("ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
 EVENT_SCHEMA = "ev_id BIGINT, ev_time TIMESTAMP, ev_type STRING, ev_data STRING, " + ", ".join(
     f"{name} STRING" for name in EXTRAS
 )
+SEVERAL_SCHEMA = f"{EVENT_SCHEMA}, queue STRING"  # of several queues
+QUEUE = "ev_queue"  # where there are several
 DATE, BATCH = "ev_date", "ev_batch"  # the folders of a lake
 CORRUPT = "_corrupt"
 CHANGE = ("ev_table", "ev_op", "ev_key", "ev_row", "ev_old")  # of a captured table
 RESCUED = "ev_rescued"
 EVENT = ("ev_id", "ev_time", "ev_type", "ev_data", *EXTRAS)
-RESERVED = {*EVENT, *CHANGE, RESCUED, DATE, BATCH, CORRUPT}
+RESERVED = {*EVENT, *CHANGE, QUEUE, RESCUED, DATE, BATCH, CORRUPT}
 # The type of a change: the names of schema and table may contain dots.
 CHANGE_TYPE = r"(?s)^(.+\..+)\.(insert|update|delete|truncate|snapshot)$"
 # Strict JSON: by default Spark also accepts single quotes and a bare NaN.
@@ -112,9 +114,13 @@ def good_records(parsed: DataFrame, *, capture: bool = False, rescue: bool = Fal
         object_text = F.when(F.col("record").isNotNull(), F.col("ev_data"))
         record.append(rest(object_text).alias(RESCUED))
     if not capture:
-        return good.select("ev_id", "ev_time", "ev_type", *record, *EXTRAS)
+        return good.select(*_queue(good), "ev_id", "ev_time", "ev_type", *record, *EXTRAS)
     key, old = F.col("ev_extra1").alias("ev_key"), F.col("ev_extra2").alias("ev_old")
-    return good.select("ev_id", "ev_time", "ev_table", "ev_op", key, *record, old)
+    return good.select(*_queue(good), "ev_id", "ev_time", "ev_table", "ev_op", key, *record, old)
+
+
+def _queue(events: DataFrame) -> list[Column]:
+    return [F.col("queue").alias(QUEUE)] if "queue" in events.columns else []
 
 
 # Spark's SQL has no function for this: all read numbers, and write 1.1 for 1.10.
@@ -154,7 +160,8 @@ def bad_records(
         bad = bad.withColumn("direct", F.from_json("ev_data", direct, STRICT))
         unfit = _reason(schema)
         reason = F.when(F.col("ev_op") == "", reason).otherwise(unfit) if capture else unfit
-    return bad.select("ev_id", "ev_time", "ev_type", "ev_data", *EXTRAS, reason.alias("reason"))
+    event: list[Column | str] = [*_queue(bad), "ev_id", "ev_time", "ev_type", "ev_data", *EXTRAS]
+    return bad.select(*event, reason.alias("reason"))
 
 
 def _reason(schema: StructType) -> Column:

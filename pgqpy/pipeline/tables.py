@@ -27,9 +27,10 @@ from pyspark.sql import types
 
 from pgqpy.errors import PgqError
 from pgqpy.pipeline.options import refused
+from pgqpy.texts import noun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
@@ -81,7 +82,7 @@ class DataFile(NamedTuple):
 
 
 class LakeTable(ABC):
-    """A table, and the offset that it keeps for a consumer.
+    """A table, and the offsets that it keeps for a consumer, one for each queue.
 
     Attributes:
         location: where Spark writes files, as Spark understands it.
@@ -105,12 +106,12 @@ class LakeTable(ABC):
         """Add columns to the table."""
 
     @abstractmethod
-    def offset(self) -> Offset | None:
-        """Return the offset of the newest version; None if it has none of this consumer."""
+    def offsets(self) -> dict[int, Offset]:
+        """Return the offsets of the newest version, by queue id; none of another consumer."""
 
     @abstractmethod
-    def add(self, files: list[DataFile], end: Offset) -> None:
-        """Commit files and an offset to the version that `offset` returned.
+    def add(self, files: list[DataFile], ends: Mapping[int, Offset]) -> None:
+        """Commit files and the offsets to the version that `offsets` returned.
 
         Raises:
             CommitConflict: that is not the newest version any more.
@@ -120,9 +121,9 @@ class LakeTable(ABC):
     def named_files(self) -> set[str]:
         """Return the paths, from the location, of all files that a retained commit names."""
 
-    def new_folder(self, start: int, end: int) -> str:
-        """Return a name for the folder of one attempt to write the events between two ticks."""
-        return f"pgqpy-{start}-{end}-{uuid.uuid4().hex}"
+    def new_folder(self, starts: Mapping[int, Offset], ends: Mapping[int, Offset]) -> str:
+        """Return a name for the folder of one attempt to write the events between offsets."""
+        return f"pgqpy-{total(starts)}-{total(ends)}-{uuid.uuid4().hex}"
 
     def save(self, records: DataFrame, folder: str) -> None:
         """Write records to files that belong to nothing yet."""
@@ -136,15 +137,20 @@ class LakeTable(ABC):
         writer.partitionBy(*divided).parquet(f"{self.location}/{folder}")
 
     def commit(
-        self, folder: str | None, start: Offset | None, end: Offset, *, rows: int = 0
+        self,
+        folder: str | None,
+        starts: Mapping[int, Offset],
+        ends: Mapping[int, Offset],
+        *,
+        rows: int = 0,
     ) -> None:
-        """Add the files of a folder in one commit that moves the offset from `start` to `end`.
+        """Add the files of a folder in one commit that moves the offsets from `starts` to `ends`.
 
         A commit that was made already, and whose answer was lost, is not made again.
 
         Raises:
             FilesGone: the files do not hold so many rows.
-            OffsetMoved: the table has another offset.
+            OffsetMoved: the table has other offsets.
             CommitConflict: others have changed the table during each of `ATTEMPTS` attempts.
         """
         files = [] if folder is None else self._list(folder)
@@ -156,17 +162,18 @@ class LakeTable(ABC):
                 "what is younger than a micro-batch takes (--older-than), and start again"
             )
         for attempt in range(1, ATTEMPTS + 1):
-            found = self.offset()
-            if found == end:
+            found = self.offsets()
+            if found == ends:
                 return
-            if found != start:
+            if found != starts:
+                consumer = next(iter(ends.values())).consumer
                 raise OffsetMoved(
-                    f"consumer {end.consumer!r}: the table is at {_tick(found)}, not at "
-                    f"{_tick(start)}, where this micro-batch began: another pipeline of this "
+                    f"consumer {consumer!r}: the table is at {_ticks(found)}, not at "
+                    f"{_ticks(starts)}, where this micro-batch began: another pipeline of this "
                     "consumer writes to the table. Stop one of them, and start again"
                 )
             try:
-                self.add(files, end)
+                self.add(files, ends)
             except CommitConflict:
                 if attempt == ATTEMPTS:
                     raise
@@ -205,8 +212,14 @@ def _folder_name(column: str) -> Column:
     return F.coalesce(F.concat(F.lit("is "), text), F.lit("null"))
 
 
-def _tick(offset: Offset | None) -> str:
-    return "no tick" if offset is None else f"tick {offset.tick}"
+def total(offsets: Mapping[int, Offset]) -> int:
+    """Return the sum of the ticks: a number that grows with each micro-batch that has events."""
+    return sum(each.tick for each in offsets.values())
+
+
+def _ticks(offsets: Mapping[int, Offset]) -> str:
+    ticks = ", ".join(str(each.tick) for each in offsets.values())
+    return f"{noun(len(offsets), 'tick')} {ticks}" if offsets else "no tick"
 
 
 def check_columns(table: LakeTable, wanted: StructType, *, evolve: bool) -> None:

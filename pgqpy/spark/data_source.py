@@ -2,50 +2,42 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from pgqpy import tick_ranges
 from pgqpy.errors import InvalidArgument
 from pgqpy.spark.connections import connect
 from pgqpy.spark.options import (
-    MAX_BIGINT,
-    Offset,
     batch_options,
     overwrite_refused,
-    parse_offset,
     read_options,
     stream_options,
 )
 from pgqpy.spark.sink.writers import BatchWriter, StreamWriter
+from pgqpy.spark.source.bounds import check_names, resolve_bound
 from pgqpy.spark.source.partitions import (
-    EventPartition,
     checked_schema,
     plan_partitions,
     whole_schema,
 )
-from pgqpy.spark.source.read_task import read
-from pgqpy.spark.source.subscription import resolve_bound
-from pgqpy.tick_ranges import find_queue
-from pgqpy.tick_sizes import Limits
+from pgqpy.spark.source.read_task import Reader
+from pgqpy.spark.source.stream import StreamReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
-    import pyarrow as pa
-    from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, InputPartition
-    from pyspark.sql.streaming.datasource import ReadLimit
+    from pyspark.sql.datasource import (
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+        InputPartition,
+    )
     from pyspark.sql.types import StructType
 
-    from pgqpy.spark.options import ReadOptions
-    from pgqpy.spark.source.subscription import Subscription
+    from pgqpy.client import Client
+    from pgqpy.spark.source.partitions import EventPartition
 
 
 class PgqDataSource(DataSource):
@@ -66,8 +58,8 @@ class PgqDataSource(DataSource):
         """
         options = read_options(self.options)
         with connect(options.database, options.queue) as client:
-            find_queue(client, options.queue)
-        return whole_schema()
+            tick_ranges.find_queues(client, options.queue)
+        return whole_schema(several=options.has_several)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make the reader of `spark.read`."""
@@ -94,33 +86,26 @@ class PgqDataSource(DataSource):
         return StreamWriter(self.options, schema)
 
 
-class _Reader:
-    """What both readers share: their options and columns, and the reading of a partition."""
-
-    def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        self.options = options
-        self.schema = schema
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read a partition, in an executor."""
-        if not isinstance(partition, EventPartition):
-            return iter(())  # Spark adds a partition where a batch has none
-        loss = self.options.fail_on_data_loss
-        return read(self.options.database, partition, self.schema, fail_on_data_loss=loss)
-
-
-class BatchReader(_Reader, DataSourceReader):
+class BatchReader(Reader, DataSourceReader):
     """Reads a range of ticks.
 
     Spark plans it once per DataFrame: every action on the DataFrame reads the same ticks.
     """
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Resolve the bounds to ticks, and split the range into partitions."""
+        """Resolve the bounds to ticks, and split the ranges into partitions."""
+        options = self.options
+        with connect(options.database, options.queue) as client:
+            queues = tick_ranges.find_queues(client, options.queue)
+            check_names(queues, options.start, options.end)
+            least = options.min_partitions
+            share = None if least is None else -(-least // len(queues))
+            return [each for queue in queues for each in self._plan(client, queue.name, share)]
+
+    def _plan(self, client: Client, name: str, least: int | None) -> list[EventPartition]:
         options = self.options
         bounds = [each for each in (options.start, options.end) if each]  # batch_options sets both
-        connection = connect(options.database, options.queue)
-        with connection as client, tick_ranges.locked_queue(client, options.queue) as queue:
+        with tick_ranges.locked_queue(client, name) as queue:
             loss = options.fail_on_data_loss
             start, end = (
                 resolve_bound(client, queue, bound, fail_on_data_loss=loss) for bound in bounds
@@ -128,131 +113,8 @@ class BatchReader(_Reader, DataSourceReader):
             if start > end:
                 names = [bound.option for bound in bounds]
                 raise InvalidArgument(
-                    f"{' and '.join(filter(None, names))}: the range would end at tick {end}, "
-                    f"before it starts at tick {start}: name a later end",
+                    f"{' and '.join(filter(None, names))}: the range of queue {name!r} would end "
+                    f"at tick {end}, before it starts at tick {start}: name a later end",
                     parameter=names[-1],
                 )
-            wanted = (options.min_partitions, options.types)
-            return plan_partitions(client, queue, start, end, self.schema, *wanted)
-
-
-POLL_INTERVAL = 1.0  # seconds between queries for a new tick while no notification arrives
-
-
-class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads micro-batches. One instance lives in the driver and keeps a connection for the query.
-
-    Spark makes further instances only to pickle `read` for the executors. These never connect;
-    `partitions` runs on the driver's instance. Spark commits a micro-batch when it plans the next
-    one. So the subscription stays one micro-batch behind while events come, and keeps those that
-    Spark may read again.
-    """
-
-    def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        super().__init__(options, schema)
-        self._subscription: Subscription | None = None
-        self._initial: Offset | None = None
-        self._begun = False  # Spark has written an offset to its log
-        self._stop_at: int | None = None
-        self._newest: Offset | None = None  # the queue's newest tick, as known
-        self._poll_at = 0.0
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return StreamReader, (self.options, self.schema)
-
-    @property
-    def subscription(self) -> Subscription:
-        """The subscription, which holds the connection."""
-        from pgqpy.spark.source.subscription import Subscription  # noqa: PLC0415  # not needed in executors
-
-        if self._subscription is None:
-            self._subscription = Subscription(self.options)
-        return self._subscription
-
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Return where a new query starts: the same offset for both of Spark's calls."""
-        if self._initial is None:
-            self._initial = self.subscription.begin()
-        return self._initial._asdict()
-
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        """Remember the current last tick, where this run ends.
-
-        Spark calls this before it passes the query's offset. The subscription must not connect
-        before it knows that offset, so this method uses a connection of its own.
-        """
-        options = self.options
-        with connect(options.database, options.queue) as client:
-            self._stop_at = find_queue(client, options.queue).last_tick
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
-        """Return a row limit always, so that ReadAllAvailable can only mean Trigger.Once.
-
-        Spark has one limit only. `_limits` adds maxTicksPerTrigger.
-        """
-        return ReadMaxRows(self.options.max_events or MAX_BIGINT)
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Return the end of the next micro-batch, pinned before Spark writes it to its log."""
-        at = parse_offset(start)
-        is_trigger_once = isinstance(limit, ReadAllAvailable)
-        # Trigger.Once has this one micro-batch only, so it cannot be empty: a driver killed here
-        # leaves a pin, and the next start asks what to do (ConsumerRunning).
-        if self._is_first(at) and not is_trigger_once:
-            return at._asdict()
-        self.subscription.resume(at)
-        if self.subscription.connection.notified() or time.monotonic() >= self._poll_at:
-            self._poll_at = time.monotonic() + POLL_INTERVAL
-            self._newest = self.subscription.newest(at)
-        newest = at.tick if self._newest is None else self._newest.tick
-        most = newest if self._stop_at is None else min(newest, self._stop_at)
-        if most <= (at.tick if is_trigger_once else self.subscription.empty_until(at.tick)):
-            return at._asdict()
-        return self.subscription.next(at, most, self._limits(limit))._asdict()
-
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  # Spark's name
-        """Return the queue's newest tick, as known, and how far the query is behind it.
-
-        Spark shows it as `latestOffset` in the progress of a source.
-        """
-        if self._newest is None:
-            return None
-        return {**self._newest._asdict(), **self.subscription.behind._asdict()}
-
-    def partitions(
-        self, start: Mapping[str, Any], end: Mapping[str, Any]
-    ) -> Sequence[InputPartition]:
-        """Split a micro-batch into partitions."""
-        start_at, end_at = parse_offset(start), parse_offset(end)
-        self._begun = True
-        self.subscription.resume(start_at)
-        if start_at == end_at:
-            return []
-        return self.subscription.plan(start_at, end_at, self.schema)
-
-    def commit(self, end: Mapping[str, Any]) -> None:
-        """Advance the subscription past events that Spark will not read again."""
-        done = parse_offset(end)
-        self.subscription.resume(done)
-        self.subscription.advance(done)
-
-    def stop(self) -> None:
-        """Close the connection."""
-        if self._subscription is not None:
-            self._subscription.connection.close()
-
-    def _is_first(self, at: Offset) -> bool:
-        """Return whether this is the first micro-batch of a new query: empty, but for Trigger.Once.
-
-        A pin is evidence of a query with a checkpoint. If a pin were set before Spark wrote its
-        first offset, a driver that was killed in between would look like a deleted checkpoint. So
-        the first offset is the subscription's own tick, which needs no pin.
-        """
-        return at == self._initial and not self._begun
-
-    def _limits(self, limit: ReadLimit) -> Limits | None:
-        """Return the limits of a micro-batch; None for Trigger.Once, which takes all there is."""
-        if not isinstance(limit, ReadMaxRows):
-            return None
-        events = limit.max_rows if limit.max_rows < MAX_BIGINT else None
-        return Limits(events, self.options.max_ticks)
+            return plan_partitions(client, queue, start, end, self.schema, least, options.types)

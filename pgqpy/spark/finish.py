@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from collections import defaultdict
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 from pgqpy import calls, tick_ranges
-from pgqpy.errors import ConsumerNotFound, InvalidArgument, NotFound
+from pgqpy.errors import ConsumerNotFound, InvalidArgument, NotFound, QueueNotFound
 from pgqpy.spark.connections import Database, connect
-from pgqpy.spark.options import Offset
+from pgqpy.spark.options import parse_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pgqpy.client import Client
+    from pgqpy.spark.options import Offset
 
 HEADER = 2  # first lines of a file of the offset log: a version, and metadata
 
 
 def finish(
     spark: SparkSession, checkpoint: str, *, dsn: str | None = None, service: str | None = None
-) -> dict[str, int]:
+) -> dict[str, dict[str, int]]:
     """Advance the subscriptions of a stopped query to the micro-batch that Spark committed last.
 
     Spark tells a source that a micro-batch is committed when it plans the next one. A stopped query
@@ -35,7 +37,7 @@ def finish(
         service: the name of a libpq service, instead of `dsn`.
 
     Returns:
-        The tick at which each consumer of the query is now.
+        The tick at which each consumer of the query is now, of each queue: {"lake": {"orders": 7}}.
 
     Raises:
         ConsumerRunning: the query, or another one of this consumer, is still running.
@@ -47,11 +49,15 @@ def finish(
         pgqpy.spark.finish(spark, "lake/_checkpoint")
     """
     database = Database(dsn, service)
-    return {offset.consumer: _advance(database, offset) for offset in committed(spark, checkpoint)}
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    for offset in committed(spark, checkpoint):
+        queue, tick = _advance(database, offset)
+        found[offset.consumer][queue] = tick
+    return dict(found)
 
 
 def committed(spark: SparkSession, checkpoint: str) -> list[Offset]:
-    """Return the end offset of the last committed micro-batch, for each pgqpy source."""
+    """Return the end offsets of the last committed micro-batch, of all pgqpy sources."""
     planned = _log(spark, checkpoint, "offsets")
     done = _log(spark, checkpoint, "commits")
     if not planned:
@@ -61,8 +67,11 @@ def committed(spark: SparkSession, checkpoint: str) -> list[Offset]:
             parameter="checkpoint",
         )
     lines = planned.get(max(done), "").splitlines()[HEADER:] if done else []
-    offsets = [json.loads(line) for line in lines if line.startswith("{")]
-    return [Offset(**each) for each in offsets if set(each) == set(Offset._fields)]
+    found: list[Offset] = []
+    for line in lines:
+        with suppress(InvalidArgument, ValueError):  # another source's
+            found += parse_offsets(json.loads(line)).values()
+    return found
 
 
 def _log(spark: SparkSession, checkpoint: str, name: str) -> dict[int, str]:
@@ -79,10 +88,16 @@ def _log(spark: SparkSession, checkpoint: str, name: str) -> dict[int, str]:
     return {int(file): text for file, text in rows if file.isdigit()}
 
 
-def _advance(database: Database, end: Offset) -> int:
+def _advance(database: Database, end: Offset) -> tuple[str, int]:
+    """Return the queue's name, and the tick where the consumer is now."""
     with connect(database, end.consumer) as client:
         queue = tick_ranges.find_queue_name(client, end.queue_id)
-    from pgqpy.spark.source.subscription import DriverConnection  # noqa: PLC0415  # executors import this module and need no consumer
+    if queue is None:
+        raise QueueNotFound(
+            f"no queue has the id {end.queue_id} that the checkpoint names: it was dropped, "
+            "or this is another database (option dsn, PGQPY_DSN)"
+        )
+    from pgqpy.spark.source.driver_connection import DriverConnection  # noqa: PLC0415  # executors import this module and need no consumer
 
     def advance(client: Client) -> int:
         position = tick_ranges.find_position(client, queue, end.consumer)
@@ -106,4 +121,4 @@ def _advance(database: Database, end: Offset) -> int:
     again = "then call finish again"
     connection = DriverConnection(database, queue, end.consumer, lambda _client: None, again)
     with closing(connection):
-        return connection.call(advance)
+        return queue, connection.call(advance)

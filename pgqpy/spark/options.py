@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pgqpy.errors import InvalidArgument
 from pgqpy.spark.connections import Database
+from pgqpy.tick_ranges import has_several
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -84,38 +85,45 @@ class Offset(NamedTuple):
     time: str  # in UTC, as tick_ranges.find_tick_times returns it
 
 
-def parse_offset(written: Mapping[str, Any]) -> Offset:
-    """Return an offset from the checkpoint.
+def parse_offsets(written: Mapping[str, Any]) -> dict[int, Offset]:
+    """Return the offsets of a checkpoint, by queue id. Spark has them by the queues' names.
 
     Raises:
-        InvalidArgument: another source wrote it.
+        InvalidArgument: another source wrote them.
     """
     try:
-        return Offset(
-            str(written["consumer"]),
-            int(written["queue_id"]),
-            int(written["tick"]),
-            str(written["time"]),
-        )
+        found = [
+            Offset(
+                str(each["consumer"]), int(each["queue_id"]), int(each["tick"]), str(each["time"])
+            )
+            for each in written.values()
+        ]
     except (KeyError, TypeError, ValueError):
+        found = []
+    if not found:
         raise InvalidArgument(
             f"the checkpoint holds {dict(written)!r}, which is not an offset of a queue: "
             "another source wrote it, so give this query a checkpointLocation of its own",
             parameter="checkpointLocation",
-        ) from None
+        )
+    return {each.queue_id: each for each in sorted(found, key=lambda each: each.queue_id)}
 
 
-def parse_tick(text: str) -> int | None:
-    """Return the tick of `{"tick": 21}` or of a whole offset; None for any other text."""
+def parse_ticks(text: str) -> dict[str, int] | None:
+    """Return the ticks of `{"orders": 21}` or of a whole offset; None for any other text."""
     try:
         value = json.loads(text)
     except ValueError:
         return None
-    if not isinstance(value, dict) or not {"tick"} <= set(value) <= set(Offset._fields):
+    if not isinstance(value, dict) or not value:
         return None
-    tick = value["tick"]
-    whole = isinstance(tick, int) and not isinstance(tick, bool)
-    return tick if whole and 0 <= tick <= MAX_BIGINT else None
+    ticks = {}
+    for name, each in value.items():
+        tick = each.get("tick") if isinstance(each, dict) else each
+        if not isinstance(tick, int) or isinstance(tick, bool) or not 0 <= tick <= MAX_BIGINT:
+            return None
+        ticks[name] = tick
+    return ticks
 
 
 # Options that work as in Spark's Kafka source have the same names.
@@ -135,8 +143,8 @@ SOURCE_NAMES = (
     "failOnDataLoss",
 )
 SOURCE_ALIASES = {  # options of other sources, and of earlier versions, for the error message
-    "startingtick": 'startingOffsets={"tick": 21}',
-    "endingtick": 'endingOffsets={"tick": 42}',
+    "startingtick": 'startingOffsets={"orders": 21}',
+    "endingtick": 'endingOffsets={"orders": 42}',
     "maxoffsetspertrigger": "maxEventsPerTrigger",
     "subscribe": "queue",
     "kafka.group.id": "consumer",
@@ -152,10 +160,14 @@ MAX_PARTITIONS = 10_000
 class Bound(NamedTuple):
     """The start or the end of the range to read, and the option that set it."""
 
-    kind: Literal["subscription", "earliest", "latest", "tick", "time"]
-    tick: int = 0
+    kind: Literal["subscription", "earliest", "latest", "ticks", "time"]
+    ticks: Mapping[str, int] | None = None  # by the queues' names
     time: datetime | None = None
     option: str = ""
+
+    def covers(self, queue: str) -> bool:
+        """Return whether the option says it for this queue."""
+        return self.ticks is None or queue in self.ticks
 
 
 class ReadOptions(NamedTuple):
@@ -171,6 +183,11 @@ class ReadOptions(NamedTuple):
     max_ticks: int | None
     min_partitions: int | None
     fail_on_data_loss: bool
+
+    @property
+    def has_several(self) -> bool:
+        """Whether the option queue is a list or ends with *."""
+        return has_several(self.queue)
 
 
 def read_options(spark_options: Mapping[str, str]) -> ReadOptions:
@@ -213,7 +230,9 @@ def batch_options(spark_options: Mapping[str, str]) -> ReadOptions:
         (options.end, ("subscription", "earliest"), "latest"),
     ):
         if bound is not None and bound.kind in wrong:
-            raise _wrong(bound.option, f'"{instead}" or {{"tick": 21}} in a batch read', bound.kind)
+            raise _wrong(
+                bound.option, f'"{instead}" or {{"orders": 21}} in a batch read', bound.kind
+            )
     return options._replace(
         start=options.start or Bound("earliest"), end=options.end or Bound("latest")
     )
@@ -236,10 +255,10 @@ def _offsets(words: tuple[str, ...], option: str, text: str) -> Bound:
     word = text.strip().lower()
     if word in words:
         return Bound(word)  # type: ignore[arg-type]  # one of the words
-    tick = parse_tick(text)
-    if tick is None:
-        raise _wrong(option, f'{", ".join(words)} or {{"tick": 21}}', text)
-    return Bound("tick", tick)
+    ticks = parse_ticks(text)
+    if ticks is None:
+        raise _wrong(option, f'{", ".join(words)} or ticks of queues, {{"orders": 21}}', text)
+    return Bound("ticks", ticks)
 
 
 def _time(option: str, text: str) -> Bound:

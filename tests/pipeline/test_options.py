@@ -16,7 +16,7 @@ import pytest
 from pgqpy.errors import ConnectionFailed, ConsumerRunning, InvalidArgument, QueueNotFound
 from pgqpy.pipeline import query
 from pgqpy.pipeline.options import PipelineOptions, spark_interval
-from pgqpy.pipeline.progress import Counts, Progress, end_tick
+from pgqpy.pipeline.progress import Counts, Progress, end_ticks
 from pgqpy.pipeline.query import PipelineFailed, find_cause
 
 DRIVER = """[STREAM_FAILED] Query terminated with exception: [PYTHON_STREAMING_DATA] Failed: \
@@ -158,13 +158,13 @@ def test_what_passes_is_what_has_to_do_with_the_connection(kind: Any) -> None:
 
 
 def progress_at(tick: int) -> Any:
-    offset = json.dumps({"queue_id": 3, "tick": tick})
+    offset = json.dumps({"orders": {"queue_id": 3, "tick": tick}})
     return SimpleNamespace(sources=[SimpleNamespace(endOffset=offset)])
 
 
 def test_before_the_first_micro_batch_there_is_no_tick() -> None:
-    assert end_tick(None) is None
-    assert end_tick(SimpleNamespace(sources=[SimpleNamespace(endOffset=None)])) is None
+    assert end_ticks(None) == {}
+    assert end_ticks(SimpleNamespace(sources=[SimpleNamespace(endOffset=None)])) == {}
 
 
 def test_progress_adds_up_what_was_written_since_the_last_line() -> None:

@@ -44,9 +44,10 @@ KINDS = {
 }
 
 
-def at(tick: int, **other: Any) -> Offset:
-    known = Offset("pipeline", 7, tick, f"2026-12-01T00:00:{tick:02d}.000001Z")
-    return known._replace(**other)
+def at(tick: int) -> dict[int, Offset]:
+    """Return the offsets of three queues."""
+    time = f"2026-12-01T00:00:{tick:02d}.000001Z"
+    return {queue: Offset("pipeline", queue, tick, time) for queue in (4, 7, 9)}
 
 
 class Place:
@@ -64,7 +65,7 @@ class Place:
 
     def write(self, table: LakeTable, *numbers: int) -> str:
         """Write a file as Spark does; return its folder."""
-        name = table.new_folder(1, 2)
+        name = table.new_folder(at(1), at(2))
         folder = Path(table.location.removeprefix("file:").removeprefix("//"), name)
         folder.mkdir(parents=True)
         pq.write_table(pa.table({"n": pa.array(numbers, pa.int64())}), folder / "part-0.parquet")
@@ -101,64 +102,64 @@ def test_a_commit_adds_files_and_moves_the_offset_and_its_repetition_does_nothin
     place: Place,
 ) -> None:
     table = place.open()
-    assert table.offset() is None
-    table.commit(None, None, at(1))
+    assert table.offsets() == {}
+    table.commit(None, {}, at(1))
     first = place.write(table, 1, 2)
     table.commit(first, at(1), at(2), rows=2)
     place.open().commit(first, at(1), at(2), rows=2)
     table.commit(None, at(2), at(3))
-    assert place.open().offset() == at(3)
+    assert place.open().offsets() == at(3)
     assert place.rows() == [1, 2]
-    assert place.open("another").offset() is None
+    assert place.open("another").offsets() == {}
 
 
 @pytest.mark.parametrize("added", [True, False])
 def test_of_two_pipelines_of_one_name_one_adds_nothing(place: Place, added: bool) -> None:
     slow, fast = place.open(), place.open()
-    fast.commit(None, None, at(1))
-    slow.offset()
+    fast.commit(None, {}, at(1))
+    slow.offsets()
     fast.commit(place.write(fast, 1), at(1), at(2), rows=1)
     with pytest.raises(CommitConflict):
         slow.add(slow._list(place.write(slow, 1)) if added else [], at(3))
-    with pytest.raises(OffsetMoved, match="at tick 2, not at tick 1"):
+    with pytest.raises(OffsetMoved, match="at ticks 2, 2, 2, not at ticks 1, 1, 1:"):
         slow.commit(place.write(slow, 1), at(1), at(3), rows=1)
     assert place.rows() == [1]
-    assert place.open().offset() == at(2)
+    assert place.open().offsets() == at(2)
 
 
 def test_a_commit_of_another_writer_in_between_does_not_stop_it(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = place.open()
-    table.commit(None, None, at(1))
+    table.commit(None, {}, at(1))
     for start, number in enumerate((1, 2), 1):
         table.commit(place.write(table, number), at(start), at(start + 1), rows=1)
-    real = table.offset
+    real = table.offsets
 
-    def offset() -> Offset | None:
+    def offsets() -> dict[int, Offset]:
         found = real()
         monkeypatch.undo()
         others_commit(place)
         return found
 
-    monkeypatch.setattr(table, "offset", offset)
+    monkeypatch.setattr(table, "offsets", offsets)
     table.commit(place.write(table, 3), at(3), at(4), rows=1)
     assert place.rows() == [1, 2, 3]
-    assert place.open().offset() == at(4)
+    assert place.open().offsets() == at(4)
 
 
 def test_files_that_are_gone_are_not_committed(place: Place) -> None:
     table = place.open()
-    table.commit(None, None, at(1))
+    table.commit(None, {}, at(1))
     folder = place.write(table, 1, 2)
     clean(table, timedelta(0), dry_run=False)
     with pytest.raises(FilesGone, match="hold 0 of its 2 records"):
         table.commit(folder, at(1), at(2), rows=2)
-    assert table.offset() == at(1)
+    assert table.offsets() == at(1)
 
 
 def test_clean_sees_what_others_committed_since_the_table_was_opened(place: Place) -> None:
-    place.open().commit(None, None, at(1))
+    place.open().commit(None, {}, at(1))
     opened, other = place.open(), place.open()
     other.commit(place.write(other, 1), at(1), at(2), rows=1)
     assert clean(opened, timedelta(0), dry_run=False).files == 0
@@ -174,7 +175,7 @@ def test_table_that_another_pipeline_creates_meanwhile_is_taken_as_it_is(place: 
 
 def test_the_offset_outlives_the_logs_and_snapshots_of_its_commit(place: Place) -> None:
     table = place.open()
-    table.commit(None, None, at(1))
+    table.commit(None, {}, at(1))
     table.commit(place.write(table, 1), at(1), at(2), rows=1)
     others_commit(place)
     own = place.open()._table
@@ -186,12 +187,12 @@ def test_the_offset_outlives_the_logs_and_snapshots_of_its_commit(place: Place) 
         newest = own.current_snapshot().snapshot_id
         old = [each.snapshot_id for each in own.snapshots() if each.snapshot_id != newest]
         own.maintenance.expire_snapshots().by_ids(old).commit()
-    assert place.open().offset() == at(2)
+    assert place.open().offsets() == at(2)
 
 
 def test_files_that_no_commit_names_are_removed_when_they_are_old(place: Place) -> None:
     table = place.open()
-    table.commit(None, None, at(1))
+    table.commit(None, {}, at(1))
     for start, number in enumerate((1, 2), 1):
         table.commit(place.write(table, number), at(start), at(start + 1), rows=1)
     if place.kind == "delta":

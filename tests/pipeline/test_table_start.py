@@ -18,21 +18,42 @@ OPTIONS = PipelineOptions(queue="orders", starting_offsets="earliest")
 AGAIN = "another --consumer, and say with --starting-offsets"
 
 
-def offset(feed: Feed, of: int, **other: Any) -> Offset:
-    """Return the offset of a tick, as the source made it."""
+def offset(feed: Feed, of: int, **other: Any) -> dict[int, Offset]:
+    """Return the offset of a tick of queue orders, as the source made it, by queue id."""
     row = feed.client.connection.execute(
         """select queue_id, to_char(tick_time at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
-             from pgq.queue join pgq.tick on tick_queue = queue_id where tick_id = %s""",
+             from pgq.queue join pgq.tick on tick_queue = queue_id
+            where queue_name = 'orders' and tick_id = %s""",
         [of],
     ).fetchone()
     assert row is not None
-    return Offset("pipeline", row[0], of, row[1])._replace(**other)
+    found = Offset("pipeline", row[0], of, row[1])._replace(**other)
+    return {found.queue_id: found}
 
 
 def test_it_begins_at_the_offset_of_the_table_and_else_where_the_user_says(feed: Feed) -> None:
-    at = offset(feed, feed.tick())
-    assert starting_offsets(feed.client, OPTIONS, at) == json.dumps({"tick": at.tick})
-    assert starting_offsets(feed.client, OPTIONS, None) == "earliest"
+    tick = feed.tick()
+    at = offset(feed, tick)
+    assert starting_offsets(feed.client, OPTIONS, at) == json.dumps({"orders": tick})
+    assert starting_offsets(feed.client, OPTIONS, {}) == "earliest"
+
+
+def test_a_queue_that_was_dropped_is_left_out_and_one_that_is_not_listed_is_refused(
+    feed: Feed,
+) -> None:
+    options = PipelineOptions(queue="orders,refunds")
+    feed.client.create_queue("refunds")
+    tick = feed.tick()
+    at = offset(feed, tick) | offset(feed, tick, queue_id=4711)
+    assert starting_offsets(feed.client, options, at) == json.dumps({"orders": tick})
+    feed.client.create_queue("returns")
+    row = feed.client.connection.execute(
+        "select queue_id from pgq.queue where queue_name = 'returns'"
+    ).fetchone()
+    assert row is not None
+    at = offset(feed, tick) | offset(feed, tick, queue_id=row[0])
+    with pytest.raises(OffsetRefused, match="of queue 'returns'"):
+        starting_offsets(feed.client, options, at)
 
 
 def test_a_table_of_another_queue_is_refused(feed: Feed) -> None:
@@ -47,7 +68,7 @@ def test_a_restored_database_is_refused_with_the_tick_to_go_on_from(feed: Feed) 
     second = feed.tick()
     lost = offset(feed, second, time="2100-01-01T00:00:00.000000Z")
     for at in (lost, offset(feed, second, tick=second + 5)):
-        with pytest.raises(OffsetRefused, match=f'lost this tick.*{{"tick": {first}}}'):
+        with pytest.raises(OffsetRefused, match=f'lost this tick.*{{"orders": {first}}}'):
             starting_offsets(feed.client, OPTIONS, at)
 
 

@@ -10,7 +10,8 @@ from urllib.parse import quote, urlencode
 from psycopg.conninfo import conninfo_to_dict
 from pyspark.sql.datasource import CaseInsensitiveDict
 
-from pgqpy.spark.data_source import PgqDataSource, StreamReader
+from pgqpy.spark.data_source import PgqDataSource
+from pgqpy.spark.source.stream import QueueStream, StreamReader
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -111,7 +112,13 @@ class Stream:
     @property
     def tick(self) -> int:
         """The tick of the last offset."""
-        return int(self.offset["tick"])
+        return int(self.offset[QUEUE]["tick"])
+
+    @property
+    def of_queue(self) -> QueueStream:
+        """The only queue of the reader."""
+        (found,) = self.reader._streams.values()
+        return found
 
     def begin(self) -> Stream:
         """Start a new query: the first micro-batch is empty."""
@@ -138,7 +145,9 @@ class Stream:
 
     def latest(self) -> dict[str, Any]:
         """Ask for it at a time when the reader looks: no ticker is there to notify it."""
-        self.reader._poll_at = 0.0
+        self.reader._find_at = 0.0
+        for stream in self.reader._streams.values():
+            stream.poll_at = 0.0
         return self.ask()
 
     def run(self) -> list[dict[str, Any]]:

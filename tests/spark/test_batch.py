@@ -31,12 +31,12 @@ def history(feed, client):
     ("options", "wanted"),
     [
         ({}, "abc"),
-        ({"startingOffsets": {"tick": 2}}, "bc"),
-        ({"endingOffsets": {"tick": 3}}, "ab"),
-        ({"startingOffsets": {"tick": 2}, "endingOffsets": {"tick": 3}}, "b"),
-        ({"startingOffsets": {"tick": 3}, "endingOffsets": "latest"}, "c"),
-        ({"startingOffsets": "earliest", "endingOffsets": {"tick": 2}}, "a"),
-        ({"startingOffsets": {"tick": 2}, "endingOffsets": {"tick": 2}}, ""),
+        ({"startingOffsets": {"orders": 2}}, "bc"),
+        ({"endingOffsets": {"orders": 3}}, "ab"),
+        ({"startingOffsets": {"orders": 2}, "endingOffsets": {"orders": 3}}, "b"),
+        ({"startingOffsets": {"orders": 3}, "endingOffsets": "latest"}, "c"),
+        ({"startingOffsets": "earliest", "endingOffsets": {"orders": 2}}, "a"),
+        ({"startingOffsets": {"orders": 2}, "endingOffsets": {"orders": 2}}, ""),
     ],
 )
 def test_a_range_of_ticks(history, options, wanted):
@@ -72,7 +72,7 @@ def test_a_moment_before_what_rotation_left_is_an_error(feed, client, caplog):
 def test_an_end_before_the_start_names_both_options(history):
     with pytest.raises(InvalidArgument) as caught:
         history.batch(
-            startingOffsets={"tick": 3}, endingTimestamp=hours_ago(2.5).isoformat()
+            startingOffsets={"orders": 3}, endingTimestamp=hours_ago(2.5).isoformat()
         ).partitions()
     assert "startingOffsets and endingTimestamp" in str(caught.value)
 

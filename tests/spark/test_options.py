@@ -11,7 +11,7 @@ from pgqpy.spark.options import (
     Bound,
     Offset,
     batch_options,
-    parse_offset,
+    parse_offsets,
     read_options,
     stream_options,
 )
@@ -46,8 +46,8 @@ def test_load_may_name_the_queue():
     ("name", "value", "bound"),
     [
         ("startingOffsets", "earliest", Bound("earliest")),
-        ("startingOffsets", '{"tick": 21}', Bound("tick", 21)),
-        ("startingOffsets", '{"consumer": "c", "queue_id": 3, "tick": 21}', Bound("tick", 21)),
+        ("startingOffsets", '{"a": 21, "b": 3}', Bound("ticks", {"a": 21, "b": 3})),
+        ("startingOffsets", '{"a": {"queue_id": 3, "tick": 21}}', Bound("ticks", {"a": 21})),
         ("startingTimestamp", "1795262400000", Bound("time", time=NOON)),
         ("startingTimestamp", "2026-11-21T12:00:00Z", Bound("time", time=NOON)),
         ("startingTimestamp", "2026-11-21 13:00:00+01:00", Bound("time", time=NOON)),
@@ -75,14 +75,22 @@ def test_milliseconds_keep_their_fraction_of_a_second():
         ({**STREAM, "xyzzy": "1"}, "xyzzy", "there are dsn, service, queue"),
         ({**STREAM, "types": ""}, "types", "a list of types"),
         ({**STREAM, "types": "a,,b"}, "types", "a list of types"),
-        ({**STREAM, "startingOffsets": "soon"}, "startingOffsets", '{"tick": 21}'),
-        ({**STREAM, "startingOffsets": '{"tick": "21"}'}, "startingOffsets", '{"tick": 21}'),
-        ({**STREAM, "startingOffsets": '{"tick": true}'}, "startingOffsets", '{"tick": 21}'),
-        ({**STREAM, "startingOffsets": '{"tick": -1}'}, "startingOffsets", '{"tick": 21}'),
-        ({**STREAM, "startingOffsets": '{"orders": {"0": 5}}'}, "startingOffsets", '"tick": 21'),
-        ({**STREAM, "startingOffsets": f'{{"tick": {2**63}}}'}, "startingOffsets", '{"tick": 21}'),
-        ({**STREAM, "startingTick": "3"}, "startingtick", 'you mean startingOffsets={"tick": 21}?'),
-        ({**STREAM, "endingTick": "5"}, "endingtick", 'you mean endingOffsets={"tick": 42}?'),
+        ({**STREAM, "startingOffsets": "soon"}, "startingOffsets", '{"orders": 21}'),
+        ({**STREAM, "startingOffsets": '{"orders": "21"}'}, "startingOffsets", '{"orders": 21}'),
+        ({**STREAM, "startingOffsets": '{"orders": true}'}, "startingOffsets", '{"orders": 21}'),
+        ({**STREAM, "startingOffsets": '{"orders": -1}'}, "startingOffsets", '{"orders": 21}'),
+        ({**STREAM, "startingOffsets": '{"orders": {"0": 5}}'}, "startingOffsets", '"orders": 21'),
+        (
+            {**STREAM, "startingOffsets": f'{{"orders": {2**63}}}'},
+            "startingOffsets",
+            '{"orders": 21}',
+        ),
+        (
+            {**STREAM, "startingTick": "3"},
+            "startingtick",
+            'you mean startingOffsets={"orders": 21}?',
+        ),
+        ({**STREAM, "endingTick": "5"}, "endingtick", 'you mean endingOffsets={"orders": 42}?'),
         ({**STREAM, "startingTimestamp": "yesterday"}, "startingTimestamp", "milliseconds"),
         ({**STREAM, "startingTimestamp": "2026-11-21T12:00:00"}, "startingTimestamp", "UTC"),
         ({**STREAM, "startingTimestamp": "9" * 30}, "startingTimestamp", "milliseconds"),
@@ -133,13 +141,19 @@ def test_no_password_is_in_what_an_exception_or_a_plan_would_show():
 
 def test_an_offset_survives_the_checkpoint():
     offset = Offset("lake", 3, 2**62, "2026-01-01T00:00:00.000000Z")
-    assert parse_offset(offset._asdict()) == offset
+    assert parse_offsets({"orders": offset._asdict()}) == {3: offset}
 
 
 @pytest.mark.parametrize(
-    "written", [{}, {"tick": 1}, {"consumer": "c", "queue_id": "x", "tick": 1, "time": ""}]
+    "written",
+    [
+        {},
+        {"0": 1},
+        {"q": {"tick": 1}},
+        {"q": {"consumer": "c", "queue_id": "x", "tick": 1, "time": ""}},
+    ],
 )
 def test_the_offset_of_another_source_is_refused(written):
     with pytest.raises(InvalidArgument) as caught:
-        parse_offset(written)
+        parse_offsets(written)
     assert caught.value.parameter == "checkpointLocation"

@@ -92,7 +92,7 @@ def test_rotation_waits_for_who_reads(feed, large):
     assert count == 20_000
     feed.rotate()
     with pytest.raises(RangeExpired):
-        read(feed.batch(DATA, startingOffsets={"tick": 1}))
+        read(feed.batch(DATA, startingOffsets={"orders": 1}))
 
 
 @pytest.mark.parametrize("table", ["pgq.tick", "pgq.event_1"])
@@ -128,7 +128,7 @@ def test_what_was_rolled_back_is_not_there_and_what_took_long_is(feed, client, c
     last = feed.tick()
     rows = read(feed.batch())
     assert {row["ev_data"]: row["tick_id"] for row in rows} == {"quick": 2, "slow": last}
-    assert datas(read(feed.batch(startingOffsets={"tick": last - 1}))) == ["slow"]
+    assert datas(read(feed.batch(startingOffsets={"orders": last - 1}))) == ["slow"]
 
 
 def test_what_tasks_staged_side_by_side_is_read_side_by_side(feed):

@@ -19,7 +19,7 @@ def planned(feed):
     feed.insert("a")
     feed.insert("b")
     feed.client.connection.execute(OLD)
-    reader = feed.batch(endingOffsets={"tick": 3})
+    reader = feed.batch(endingOffsets={"orders": 3})
     return reader, reader.partitions()
 
 

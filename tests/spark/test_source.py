@@ -13,7 +13,7 @@ import pgqpy
 from pgqpy.errors import ConsumerRunning, InvalidArgument, SchemaMissing
 from pgqpy.spark import finish, register
 from tests.consumers.harness import installed
-from tests.spark.feed import CONSUMER, Feed, as_uri
+from tests.spark.feed import CONSUMER, QUEUE, Feed, as_uri
 from tests.support.waiting import eventually
 
 RAW = "select pgq.insert_event_raw('orders', %s, %s, null, null, %s, %s, null, null, null, null)"
@@ -101,7 +101,7 @@ def test_what_is_wrong_is_said_by_load(frame):
 
 def test_what_is_wrong_with_a_range_is_said_by_the_action(frame):
     with pytest.raises(PySparkException, match="startingOffsets: tick 99 is in the future"):
-        frame(startingOffsets={"tick": 99}).collect()
+        frame(startingOffsets={"orders": 99}).collect()
 
 
 def test_a_database_without_the_schema(feed, empty_dsn):
@@ -170,10 +170,10 @@ def test_a_stream_keeps_its_limits_goes_on_where_it_ended_and_finish_moves_its_s
     assert lake() == sorted("abAB")
     assert feed.standing() == (2, [3])
     without_checkpoint = failure(query(place=str(tmp_path / "other")))
-    assert 'startingOffsets={"tick": 2}' in without_checkpoint
-    assert 'startingOffsets={"tick": 3}' in without_checkpoint
+    assert 'startingOffsets={"orders": 2}' in without_checkpoint
+    assert 'startingOffsets={"orders": 3}' in without_checkpoint
     for _ in range(2):
-        assert finish(spark, checkpoint, dsn=feed.dsn) == {CONSUMER: 3}
+        assert finish(spark, checkpoint, dsn=feed.dsn) == {CONSUMER: {QUEUE: 3}}
         assert feed.standing() == (3, [])
     feed.insert("c")
     query().awaitTermination(60)

@@ -27,7 +27,7 @@ def test_a_new_consumer_begins_at_the_latest_tick(feed, start):
     [
         ({"startingOffsets": "earliest"}, 1, ["a", "b"]),
         ({"startingOffsets": "latest"}, 3, []),
-        ({"startingOffsets": {"tick": 2}}, 2, ["b"]),
+        ({"startingOffsets": {"orders": 2}}, 2, ["b"]),
         ({"startingTimestamp": "2026-01-01T00:30:00Z"}, 2, ["b"]),  # the last tick before it
     ],
 )
@@ -120,7 +120,7 @@ def test_a_driver_killed_before_its_first_offset_is_written_leaves_no_trace(feed
 def test_who_plans_and_who_reads_has_no_connection(feed, start):
     stream = start().begin()
     copy = pickle.loads(pickle.dumps(stream.reader))
-    assert copy._subscription is None
+    assert copy._streams == {}
     assert copy._initial is None
     assert copy.options.queue == feed.queue
     assert b"lake" in pickle.dumps(copy)

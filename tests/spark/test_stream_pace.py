@@ -7,6 +7,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pgqpy import tick_ranges
 from pgqpy.tick_ranges import find_tick_times, has_events
+from tests.spark.feed import QUEUE
 from tests.support.waiting import eventually
 
 LATER = """
@@ -33,7 +34,7 @@ def test_trigger_once_takes_all_at_once(feed, start):
         feed.insert(data)
     stream.offset = stream.reader.initialOffset()
     end = stream.reader.latestOffset(stream.offset, ReadAllAvailable())
-    assert end["tick"] == 4
+    assert end[QUEUE]["tick"] == 4
 
 
 @pytest.mark.parametrize("limits", [{}, {"maxTicksPerTrigger": 1}])
@@ -61,7 +62,7 @@ def test_available_now_takes_all_even_if_its_last_tick_is_thinned_out(feed, clie
 
 def test_an_idle_query_asks_the_server_once_a_second(feed, start, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("pgqpy.spark.data_source.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("pgqpy.spark.source.stream.time.monotonic", lambda: now[0])
     stream = start().begin()
     count = statements(feed, stream)
     for _ in range(800):
@@ -74,15 +75,15 @@ def test_an_idle_query_asks_the_server_once_a_second(feed, start, monkeypatch):
 def test_a_tick_is_noticed_without_waiting_for_the_next_look(feed, start):
     stream = start().begin()
     stream.run()
-    stream.reader._poll_at = float("inf")
-    assert stream.ask()["tick"] == 1
+    stream.of_queue.poll_at = float("inf")
+    assert stream.ask()[QUEUE]["tick"] == 1
     feed.insert("a")
-    eventually(lambda: stream.ask()["tick"] == 2)
+    eventually(lambda: stream.ask()[QUEUE]["tick"] == 2)
 
 
 def statements(feed, stream):
     """Count how often a stream's session waits for the server from here on."""
-    connection = stream.reader.subscription.connection._session.connection
+    connection = stream.of_queue.subscription.connection._session.connection
     sent, wait = [], connection.wait
 
     def counting(generator, *args, **kwargs):
@@ -103,7 +104,7 @@ def test_it_tells_how_far_it_is_behind_the_queue(feed, client, start):
         "update pgq.tick set tick_time = tick_time + interval '1 hour' where tick_id = 4"
     )
     stream.run()
-    behind = stream.reader.reportLatestOffset()
+    behind = stream.reader.reportLatestOffset()[QUEUE]
     assert (behind["tick"], behind["events_behind"], behind["ticks_behind"]) == (4, 5, 2)
     assert 3600 <= behind["seconds_behind"] < 3700
     stream.run()
@@ -111,7 +112,8 @@ def test_it_tells_how_far_it_is_behind_the_queue(feed, client, start):
     feed.tick()
     stream.run()
     none = {"events_behind": 0, "ticks_behind": 0, "seconds_behind": 0.0}
-    assert stream.reader.reportLatestOffset() == {**stream.reader._newest._asdict(), **none}
+    newest = {**stream.of_queue.newest._asdict(), **none}
+    assert stream.reader.reportLatestOffset() == {QUEUE: newest}
 
 
 @pytest.fixture
@@ -161,7 +163,7 @@ def test_nothing_is_passed_over_if_the_ticks_that_hold_nothing_are_thinned_out(f
     assert stream.latest() == stream.offset
     feed.insert("a", type="wanted")
     client.connection.execute("update pgq.tick set tick_time = date_trunc('second', now())")
-    stream.offset["time"] = find_tick_times(client, 1, 1)[1]
+    stream.offset[QUEUE]["time"] = find_tick_times(client, 1, 1)[1]
     client.connection.execute("select pgq.compact_ticks()")
     assert client.connection.execute("select tick_id from pgq.tick").fetchall() == [(1,), (4,)]
     assert stream.datas() == ["a"]
@@ -180,7 +182,7 @@ def test_what_was_found_to_hold_nothing_is_read_again_in_another_session(
         "where application_name = 'pgqpy spark lake' and datname = current_database()"
     )
     feed.insert("a")
-    eventually(lambda: stream.latest()["tick"] == 4)
+    eventually(lambda: stream.latest()[QUEUE]["tick"] == 4)
     assert probed == [(1, 3), (1, 4)]
     assert stream.datas() == ["a"]
 
@@ -222,4 +224,4 @@ def test_trigger_once_takes_ticks_that_hold_nothing(feed, start):
     stream = start(startingOffsets="earliest")
     feed.tick()
     stream.offset = stream.reader.initialOffset()
-    assert stream.reader.latestOffset(stream.offset, ReadAllAvailable())["tick"] == 2
+    assert stream.reader.latestOffset(stream.offset, ReadAllAvailable())[QUEUE]["tick"] == 2

@@ -45,14 +45,14 @@ def test_ids_from_before_the_range_are_known_too(feed, slow):
     start = feed.tick()
     feed.insert(*"abcdefgh")
     in_steps(feed, slow, [200])
-    assert counts(feed, minPartitions=4, startingOffsets={"tick": start}) == [202] * 4
+    assert counts(feed, minPartitions=4, startingOffsets={"orders": start}) == [202] * 4
 
 
 def test_a_transaction_that_the_range_does_not_see_is_left_out(feed, slow):
     other = [feed.insert(*"abcd") for _ in range(4)]
     in_steps(feed, slow, [16_000])
     end = len(other) + 2
-    assert counts(feed, minPartitions=4, endingOffsets={"tick": end}) == [4] * 4
+    assert counts(feed, minPartitions=4, endingOffsets={"orders": end}) == [4] * 4
 
 
 def test_events_that_were_staged_for_long_count_where_they_were_released(feed, client):

@@ -82,7 +82,7 @@ def test_numbers_near_their_ends(feed, insert):
     insert(id=-(2**63), retry=-(2**31))
     feed.tick()
     low, high = sorted(
-        read(feed.batch(startingOffsets={"tick": start})), key=lambda row: row["ev_id"]
+        read(feed.batch(startingOffsets={"orders": start})), key=lambda row: row["ev_id"]
     )
     assert (low["ev_id"], low["ev_retry"]) == (-(2**63), -(2**31))
     assert (high["ev_id"], high["ev_retry"]) == (2**62, 2**31 - 1)

@@ -86,7 +86,7 @@ class Storm:
         producers.append(self._start(change, self._dsn, *to_change))
         self._workers = [self._start_worker(number) for number in range(WORKERS)]
         begun = crashed = time.monotonic()
-        while any(worker.is_alive() for worker in self._workers):
+        while any(worker.is_alive() or worker.exitcode for worker in self._workers):
             now = time.monotonic()
             if now > begun + 2 * seconds + PATIENCE:  # producers may be faster than workers
                 for process in (*self._workers, *producers):
@@ -94,15 +94,15 @@ class Storm:
                 return False
             if now > begun + seconds and not self._stop.is_set():
                 self._stop.set()
-            if self._stop.is_set() and not any(each.is_alive() for each in producers):
-                self._stop_workers.set()
+            all_sent = self._stop.is_set() and not any(each.is_alive() for each in producers)
             if crash_every and now > crashed + crash_every and now < begun + seconds:
                 self._server.stop("immediate")
                 self._server.start()
                 self.counts["crashes"] += 1
                 crashed = time.monotonic()
             self._harm(now < begun + seconds)
-            self._tick()
+            if self._tick() and all_sent:
+                self._stop_workers.set()
             time.sleep(0.02)
         self.counts["changes"] = self._changes.value
         return True
@@ -134,8 +134,8 @@ class Storm:
                 self._workers[number] = self._start_worker(number)
                 self.counts["deaths"] += 1
 
-    def _tick(self) -> None:
-        """Tick, and rotate about once a second."""
+    def _tick(self) -> bool:
+        """Tick, and rotate about once a second; False if the server has crashed."""
         try:
             with connect(self._dsn) as connection:
                 connection.execute("select pgq.force_tick('q'), pgq.ticker('q')")
@@ -149,6 +149,8 @@ class Storm:
                     self.counts["rotations"] += 1
         except psycopg.Error as error:
             print(f"stress: tick: {error}", flush=True)
+            return False
+        return True
 
 
 def main() -> int:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 
 TICK_ID = "tick_id"
+QUEUE = "queue"
 TXID = "ev_txid"
 TIME = "ev_time"
 TYPES: dict[str, DataType] = {
@@ -55,19 +56,24 @@ TYPES: dict[str, DataType] = {
     "ev_extra3": StringType(),
     "ev_extra4": StringType(),
     TICK_ID: LongType(),
+    QUEUE: StringType(),
 }
-NEVER_NULL = frozenset({"ev_id", TIME, TXID, TICK_ID})
+NEVER_NULL = frozenset({"ev_id", TIME, TXID, TICK_ID, QUEUE})
 
 
-def whole_schema() -> StructType:
-    """Return the default schema: all columns of an event, and tick_id."""
-    return StructType([StructField(name, kind) for name, kind in TYPES.items()])
+def whole_schema(*, several: bool = False) -> StructType:
+    """Return the default schema: all columns of an event, tick_id and, of several, the queue."""
+    return StructType(
+        [StructField(name, kind) for name, kind in TYPES.items() if several or name != QUEUE]
+    )
 
 
 def selected_columns(schema: StructType) -> list[str]:
-    """Return the columns to select on the server. tick_id is computed from ev_txid."""
-    wanted = {*schema.names, TXID} if TICK_ID in schema.names else {*schema.names}
-    return [name for name in TYPES if name in wanted - {TICK_ID}]
+    """Return the columns to select on the server: at least one, and ev_txid for tick_id."""
+    wanted = {*schema.names} - {TICK_ID, QUEUE}
+    if TICK_ID in schema.names or not wanted:
+        wanted.add(TXID)
+    return [name for name in TYPES if name in wanted]
 
 
 def checked_schema(schema: StructType) -> StructType:
@@ -110,12 +116,14 @@ FIRST, LAST = -(2**63), 2**63 - 1
 
 
 def to_spark_batch(
-    batch: pa.RecordBatch, schema: pa.Schema, finder: TickFinder | None
+    batch: pa.RecordBatch, schema: pa.Schema, partition: EventPartition
 ) -> pa.RecordBatch:
     """Return a batch with the columns of `schema`, in its order and types."""
     found = dict(zip(batch.schema.names, batch.columns, strict=True))
-    if finder is not None:
-        found[TICK_ID] = pa.array(finder.find(found[TXID].to_numpy()))
+    if partition.finder is not None:
+        found[TICK_ID] = pa.array(partition.finder.find(found[TXID].to_numpy()))
+    if QUEUE in schema.names:
+        found[QUEUE] = pa.repeat(partition.queue, len(batch))
     if TIME in found:
         found[TIME] = _within_range(found[TIME])
     return pa.RecordBatch.from_arrays([found[name] for name in schema.names], schema=schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
@@ -18,17 +19,18 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pgqpy.client.opening import PG_17, PINNED, connection_failed
 from pgqpy.errors import ConnectionFailed, NotFound, QueueNotFound, RangeExpired
 from pgqpy.spark.connections import connect, with_retries
-from pgqpy.spark.source.partitions import to_spark_batch
+from pgqpy.spark.source.partitions import EventPartition, to_spark_batch
 from pgqpy.sqlstates import BY_SQLSTATE
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
     from pgqpy.spark.connections import Database
-    from pgqpy.spark.source.partitions import EventPartition
+    from pgqpy.spark.options import ReadOptions
 
 BATCH_BYTES = 1024 * 1024  # of a batch, about; a larger row is a batch by itself
 SIZE_HINT = adbc_driver_postgresql.StatementOptions.BATCH_SIZE_HINT_BYTES.value
@@ -220,7 +222,7 @@ def read(
         _lock_and_check(session, partition, fail_on_data_loss=fail_on_data_loss)
         with closing(session.batches(partition.query)) as batches:
             for batch in batches:
-                yield to_spark_batch(batch, arrow_schema, partition.finder)
+                yield to_spark_batch(batch, arrow_schema, partition)
 
 
 def _lock_and_check(
@@ -252,8 +254,8 @@ def _lock_and_check(
     if fail_on_data_loss:
         raise RangeExpired(
             f"{problem}. Load the DataFrame again, from there (startingOffsets="
-            f'{{"tick": {first}}}). A stream says what to do when you start it again. With '
-            "failOnDataLoss=false the removed events are skipped",
+            f"{json.dumps({partition.queue: first})}). A stream says what to do when you start it "
+            "again. With failOnDataLoss=false the removed events are skipped",
             queue=partition.queue,
             tick_id=partition.from_tick,
             first_tick=first,
@@ -278,3 +280,18 @@ def _changed(partition: EventPartition) -> NotFound:
         tick_id=partition.planned_end.tick_id,
         sqlstate="PQ005",
     )
+
+
+class Reader:
+    """What both readers share: their options and columns, and the reading of a partition."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self.options = options
+        self.schema = schema
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a partition, in an executor."""
+        if not isinstance(partition, EventPartition):
+            return iter(())  # Spark adds a partition where a batch has none
+        loss = self.options.fail_on_data_loss
+        return read(self.options.database, partition, self.schema, fail_on_data_loss=loss)

@@ -1,13 +1,13 @@
-"""The subscription of a stream: its connection, its start, its pinned ticks, its advance."""
+"""The subscription of a stream on one queue: its start, its pinned ticks, its advance."""
 
 from __future__ import annotations
 
+import json
 import logging
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from pgqpy import calls, tick_ranges
-from pgqpy.consumers.for_tools import RunningLock, Session, Wakeup, is_loss, take_notifications
 from pgqpy.errors import (
     ConsumerNotFound,
     ConsumerRunning,
@@ -17,19 +17,16 @@ from pgqpy.errors import (
     QueueNotFound,
     RangeExpired,
 )
-from pgqpy.spark.connections import error_and_delay, retrying
 from pgqpy.spark.options import Offset
+from pgqpy.spark.source.bounds import no_tick, resolve_bound
+from pgqpy.spark.source.driver_connection import DriverConnection
 from pgqpy.spark.source.partitions import plan_partitions
 from pgqpy.tick_sizes import Limits, find_end
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql.types import StructType
-    from tenacity import RetryCallState
 
     from pgqpy.client import Client
-    from pgqpy.spark.connections import Database
     from pgqpy.spark.options import Bound, ReadOptions
     from pgqpy.spark.source.partitions import EventPartition
     from pgqpy.tick_ranges import Position, Queue
@@ -37,175 +34,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pgqpy.spark")
 
-
-def resolve_bound(client: Client, queue: Queue, bound: Bound, *, fail_on_data_loss: bool) -> int:
-    """Return the tick for a bound.
-
-    Raises:
-        NotFound: the tick is in the future, or compaction removed it.
-        RangeExpired: rotation removed events after it. Without `fail_on_data_loss`, log a warning
-            and return the earliest tick instead.
-        InvalidArgument: the time is in the future.
-    """
-    if bound.kind == "earliest":
-        return queue.first_tick
-    if bound.kind == "latest":
-        return queue.last_tick
-    find = _existing_tick if bound.kind == "tick" else _tick_at_time
-    tick = find(client, queue, bound)
-    if tick is not None:
-        return tick
-    what = f"tick {bound.tick}" if bound.time is None else bound.time.isoformat()
-    problem = (
-        f"{bound.option}: {what} is older than the events that rotation kept in queue "
-        f"{queue.name!r}, ticks {queue.first_tick} to {queue.last_tick}"
-    )
-    if fail_on_data_loss:
-        is_end = bound.option.startswith("ending")
-        remedy = "name a later end" if is_end else 'use startingOffsets "earliest" in its place'
-        raise RangeExpired(
-            f"{problem}: {remedy}, or set failOnDataLoss to false",
-            queue=queue.name,
-            tick_id=bound.tick or None,
-            first_tick=queue.first_tick,
-            last_tick=queue.last_tick,
-        )
-    logger.warning("%s: starting at tick %d, as failOnDataLoss is false", problem, queue.first_tick)
-    return queue.first_tick
-
-
-def _existing_tick(client: Client, queue: Queue, bound: Bound) -> int | None:
-    """Return the tick that a bound names; None if rotation removed events after it."""
-    tick = bound.tick
-    if tick > queue.last_tick:
-        raise _no_tick(
-            queue,
-            tick,
-            f"{bound.option}: tick {tick} is in the future, the last tick of queue {queue.name!r} "
-            f"is {queue.last_tick}: name one from {queue.first_tick} to {queue.last_tick}",
-        )
-    if tick < queue.low_tick:
-        return None
-    around = tick_ranges.adjacent_ticks(client, queue, tick)
-    if tick not in around:
-        near = " or ".join(str(each) for each in around if each is not None)
-        raise _no_tick(
-            queue,
-            tick,
-            f"{bound.option}: queue {queue.name!r} has no tick {tick}, because compaction keeps "
-            f"one tick per second: name {near}",
-        )
-    return tick
-
-
-def _no_tick(queue: Queue, tick: int, text: str) -> NotFound:
-    return NotFound(text, queue=queue.name, tick_id=tick, sqlstate="PQ005")
-
-
-def _tick_at_time(client: Client, queue: Queue, bound: Bound) -> int | None:
-    """Return the last tick up to the time of a bound; None if rotation removed events after it."""
-    time = bound.time
-    assert time is not None  # noqa: S101  # a bound of this kind has a time
-    now = client.connection.execute("select %s > now()", [time]).fetchone()
-    if now is not None and now[0]:
-        raise InvalidArgument(
-            f"{bound.option}: {time.isoformat()} is in the future: use a time that has passed",
-            parameter=bound.option,
-        )
-    tick = tick_ranges.tick_at(client, queue, time)
-    if tick is None and queue.low_tick == 0:  # nothing was ever rotated away
-        return queue.first_tick
-    return tick
-
-
-T = TypeVar("T")
-OWN_NAME = "or give this one a name of its own (option consumer)"
-
-
-class DriverConnection:
-    """The driver's connection for one consumer. It holds the consumer's running lock while open.
-
-    `attach` is called with each new session before the lock is taken. It makes sure that the
-    subscription exists, because the lock is the subscription's. `or_else` is that of `RunningLock`.
-    """
-
-    def __init__(
-        self,
-        database: Database,
-        queue: str,
-        consumer: str,
-        attach: Callable[[Client], None],
-        or_else: str = OWN_NAME,
-    ) -> None:
-        self._database = database
-        self._queue = queue
-        self._consumer = consumer
-        self._attach = attach
-        self._lock = RunningLock(queue, consumer, or_else)
-        self._session: Session | None = None
-        self._connected = False  # has connected at least once
-        self._notified = True
-
-    def call(self, action: Callable[[Client], T]) -> T:
-        """Run `action`, which must be safe to repeat; reconnect and repeat it after a loss.
-
-        Raises:
-            ConnectionFailed: the first connection failed, or a lost one did not come back within
-                `RETRY_TIMEOUT` seconds.
-            ConsumerRunning: another program runs the consumer.
-        """
-        return retrying(self._is_retryable, self._log_and_close)(lambda: action(self._open()))
-
-    def notified(self) -> bool:
-        """Return whether a tick was notified since the last call. Runs no SQL and never waits."""
-        session = self._session
-        if session is None:
-            return True
-        try:
-            if take_notifications(session.connection.pgconn):
-                self._notified = True
-        except Exception as error:
-            if not is_loss(error):
-                raise
-            return True  # the next call() finds the lost connection
-        notified, self._notified = self._notified, False
-        return notified
-
-    def close(self) -> None:
-        """Close the connection, which releases the lock. Closing twice is safe."""
-        if self._session is not None:
-            self._session.close()
-            self._session = None
-
-    def _is_retryable(self, error: BaseException) -> bool:
-        return self._connected and is_loss(error)
-
-    def _log_and_close(self, state: RetryCallState) -> None:
-        error, delay = error_and_delay(state)
-        message = "queue %s, consumer %s: %s: trying again in %.1f s"
-        logger.warning(message, self._queue, self._consumer, error, delay)
-        self.close()
-
-    def _open(self) -> Client:
-        if self._session is None:
-            session = Session.open(self._database.dsn, f"pgqpy spark {self._consumer}")
-            try:
-                self._attach(session.client)
-                self._lock.take(session, Wakeup())
-                session.connection.add_notify_handler(self._on_notification)
-                session.listen(self._queue)
-                self._notified = True
-            except BaseException:
-                session.close()
-                raise
-            self._session, self._connected = session, True
-        return self._session.client
-
-    def _on_notification(self, _notification: object) -> None:
-        self._notified = True
-
-
-RENAMED = "PQ026"  # the server's own message has the new name
 LONGEST_EMPTY = timedelta(hours=1)  # then rotation shall not wait for a micro-batch any longer
 
 
@@ -223,13 +51,12 @@ class Subscription:
     A function that is passed to `connection.call` may run again on a new connection.
     """
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, queue: str) -> None:
         self._options = options
-        self._queue = options.queue
+        self._queue = queue
         self._consumer = options.consumer
-        self.connection = DriverConnection(
-            options.database, options.queue, options.consumer, self._attach
-        )
+        self._joins = False  # a running query: a new consumer begins at the first tick
+        self.connection = DriverConnection(options.database, queue, options.consumer, self._attach)
         self._start: Offset | None = None  # to register a missing consumer at; None: the last tick
         self._known = False  # the start or the checkpoint was checked
         self._queue_id: int | None = None
@@ -250,19 +77,23 @@ class Subscription:
 
         return self.connection.call(newest)
 
-    def begin(self) -> Offset:
+    def begin(self, *, joins: bool = False) -> Offset:
         """Move the subscription to the start of a new query, and return that offset.
+
+        `joins`: the query runs already, with other queues. Then the start is the subscription, or
+        the first tick if the consumer is new.
 
         Raises:
             What `resolve_bound` raises; ConsumerRunning, also where the start is
             `subscription`, and another query may still need the events that it keeps.
         """
         bound = self._options.start
+        self._joins = joins or (bound is not None and not bound.covers(self._queue))
 
         def begin(client: Client) -> Offset:
-            if bound is None or bound.kind == "subscription":
+            if self._joins or bound is None or bound.kind == "subscription":
                 tick = self._position_for_new_query(client).tick
-                if self._is_new:
+                if self._is_new and not self._joins:
                     self._warn_of_earlier_events(client, tick)
             else:
                 tick = self._move_to(client, bound)
@@ -322,7 +153,9 @@ class Subscription:
 
         return self.connection.call(pin)
 
-    def plan(self, start: Offset, end: Offset, schema: StructType) -> list[EventPartition]:
+    def plan(
+        self, start: Offset, end: Offset, schema: StructType, least: int | None = None
+    ) -> list[EventPartition]:
         """Return the partitions of a micro-batch."""
 
         def plan(client: Client) -> list[EventPartition]:
@@ -334,7 +167,7 @@ class Subscription:
                 first = self._beyond_empty(client, queue, start.tick, first)
                 if first >= end.tick:
                     return []
-                least, types = self._options.min_partitions, self._options.types
+                types = self._options.types
                 return plan_partitions(client, queue, first, end.tick, schema, least, types=types)
 
         return self.connection.call(plan)
@@ -360,8 +193,11 @@ class Subscription:
         if tick_ranges.find_position(client, self._queue, self._consumer) is not None:
             return
         if self._start is None:
-            client.register_consumer(self._queue, self._consumer)
-            self._is_new = True
+            if self._joins:
+                client.register_consumer_at(self._queue, self._consumer, queue.first_tick)
+            else:
+                client.register_consumer(self._queue, self._consumer)
+                self._is_new = True
             return
         self._check_ticks(client, self._start)
         tick = self._retained_tick(client, queue, self._start)
@@ -402,14 +238,8 @@ class Subscription:
         return max(start, tick_ranges.adjacent_ticks(client, queue, known)[0] or 0)
 
     def _find(self, client: Client) -> Queue:
-        try:
-            queue = tick_ranges.find_queue(client, self._queue)
-        except QueueNotFound as error:
-            if self._queue_id is not None and error.sqlstate != RENAMED:
-                self._refuse_other_name(client, self._queue_id)
-            raise
+        queue = tick_ranges.find_queue(client, self._queue)
         if self._queue_id not in (None, queue.id):
-            self._refuse_other_name(client, self._queue_id)
             raise QueueNotFound(
                 f"queue {self._queue!r} (option queue) was dropped and created again since the "
                 "checkpoint was written, so the checkpoint is not valid: start with a new "
@@ -418,19 +248,6 @@ class Subscription:
             )
         self._queue_id = queue.id
         return queue
-
-    def _refuse_other_name(self, client: Client, queue_id: int) -> None:
-        """Raise QueueNotFound if the checkpoint's queue has another name than the option."""
-        try:
-            name = tick_ranges.find_queue_name(client, queue_id)
-        except QueueNotFound:
-            return
-        if name != self._queue:
-            raise QueueNotFound(
-                f"the checkpoint is that of queue {name!r}, not of {self._queue!r}: set option "
-                f"queue to {name!r}, or start with a new checkpointLocation",
-                queue=self._queue,
-            )
 
     def _position(self, client: Client) -> Position:
         found = tick_ranges.find_position(client, self._queue, self._consumer)
@@ -458,8 +275,8 @@ class Subscription:
                 f"keeps ticks {position.tick} to {position.pins[-1]} for a query whose checkpoint "
                 "this one does not have. Is this another query? Then give it a consumer of its own "
                 "(option consumer). Was the checkpoint deleted? Then say whether those events are "
-                f'to be read again, startingOffsets={{"tick": {position.tick}}}, '
-                f'or were processed, startingOffsets={{"tick": {position.pins[-1]}}}',
+                f"to be read again, startingOffsets={self._at(position.tick)}, "
+                f"or were processed, startingOffsets={self._at(position.pins[-1])}",
                 position,
             )
         return position
@@ -505,8 +322,8 @@ class Subscription:
             before, _ = tick_ranges.adjacent_ticks(client, queue, at.tick)
             if before == at.tick:
                 return at.tick
-            start = '"earliest"' if before is None else f'{{"tick": {before}}}'
-            raise _no_tick(
+            start = '"earliest"' if before is None else self._at(before)
+            raise no_tick(
                 queue,
                 at.tick,
                 f"queue {self._queue!r} has not kept tick {at.tick} of the checkpoint, because "
@@ -532,6 +349,10 @@ class Subscription:
         logger.warning("%s: going on without them, as failOnDataLoss is false", problem)
         return first.tick
 
+    def _at(self, tick: int) -> str:
+        """Return a tick as startingOffsets names it."""
+        return json.dumps({self._queue: tick})
+
     def _offset(self, client: Client, tick: int) -> Offset:
         assert self._queue_id is not None  # noqa: S101  # every connection has looked it up
         times = tick_ranges.find_tick_times(client, self._queue_id, tick)
@@ -547,7 +368,7 @@ class Subscription:
 
     def _lost(self, client: Client, at: Offset) -> NotFound:
         position = tick_ranges.find_position(client, self._queue, self._consumer)
-        start = '"earliest"' if position is None else f'{{"tick": {position.tick}}}'
+        start = '"earliest"' if position is None else self._at(position.tick)
         return NotFound(
             f"queue {self._queue!r} has lost tick {at.tick}, where the query was at {at.time}: the "
             "server was restored from a backup, or a standby that lagged took over. "
