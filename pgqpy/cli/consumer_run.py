@@ -27,6 +27,7 @@ from structlog.stdlib import ProcessorFormatter
 from pgqpy import calls, consumers
 from pgqpy.child_processes import own_process
 from pgqpy.cli.failures import FAILED, USAGE
+from pgqpy.cli.metrics_port import serving
 from pgqpy.cli.options import split_settings
 from pgqpy.consumers import BaseConsumer
 from pgqpy.consumers.retry import backoff
@@ -143,25 +144,15 @@ def health(consumer: BaseConsumer) -> tuple[int, dict[str, Any]]:
 @contextmanager
 def serve_metrics(consumer: BaseConsumer, host: str, port: int) -> Iterator[None]:
     """Serve /metrics and /healthz during the block."""
-    import prometheus_client as prometheus
+    from prometheus_client import CollectorRegistry
 
     from pgqpy.consumers.metrics import expose_metrics
-    from pgqpy.ticker.web import CannotListen, Web
 
-    registry = prometheus.CollectorRegistry()
-    for kind in ("ProcessCollector", "PlatformCollector", "GCCollector"):
-        getattr(prometheus, kind)(registry=registry)
+    registry = CollectorRegistry()
     expose_metrics(consumer, registry)
-    web = Web(host, port, health=lambda: health(consumer), registry=registry)
-    try:
-        where = web.start()
-    except CannotListen as exc:
-        raise click.ClickException(str(exc)) from exc
-    logger.info("metrics at http://%s/metrics", where)
-    try:
+    with serving(registry, host, port, lambda: health(consumer)) as where:
+        logger.info("metrics at http://%s/metrics", where)
         yield
-    finally:
-        web.stop()
 
 
 def run(consumer: BaseConsumer, *, wait: bool = True) -> None:

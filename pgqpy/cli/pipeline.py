@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pgqpy.cli import complete
+from pgqpy.cli.metrics_port import serving
 from pgqpy.cli.options import Noun, Target, connected, parse_timedelta
 from pgqpy.cli.output import say
 from pgqpy.errors import InvalidArgument
@@ -36,7 +39,12 @@ def _interval(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 
 
 @pipeline.command()
-@click.option("--queue", required=True, shell_complete=complete.queues, help="The queue to read.")
+@click.option(
+    "--queue",
+    required=True,
+    shell_complete=complete.queues,
+    help="The queue to read, or several: orders,refunds or shop.*",
+)
 @click.option(
     "--to", metavar="PATH", help="Folder or table to write to: a path or URL that Spark supports."
 )
@@ -86,7 +94,7 @@ def _interval(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 @click.option(
     "--starting-offsets",
     metavar="WHERE",
-    help="Where the first run starts: subscription, earliest, latest or '{\"tick\": N}'.",
+    help="Where the first run starts: subscription, earliest, latest or '{\"orders\": N}'.",
 )
 @click.option(
     "--max-events",
@@ -94,9 +102,15 @@ def _interval(_ctx: click.Context, _param: click.Parameter, value: str | None) -
     help="Events per micro-batch, approximately.  [default: 1000000]",
 )
 @click.option("--partitions", type=click.IntRange(1), help="Minimum of tasks per micro-batch.")
+@click.option("--metrics-host", help="Address of /metrics and /healthz.  [default: 127.0.0.1]")
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), help="Port of both.  [default: none]"
+)
 @click.option("--master", help="Spark's master.  [default: spark-submit's, else local[*]]")
 @connected
-def run(target: Target, **options: Any) -> None:
+def run(
+    target: Target, *, metrics_host: str | None, metrics_port: int | None, **options: Any
+) -> None:
     """Write a queue's events to a folder or table, each exactly once, until SIGTERM or Ctrl-C.
 
     The same command continues where the last run ended. Events that do not fit the schema go to
@@ -106,9 +120,16 @@ def run(target: Target, **options: Any) -> None:
     Example: pgqpy pipeline run --queue orders --to lake --schema 'id INT, total DECIMAL(10,2)'
     """
     from pgqpy.pipeline import PipelineOptions, run_pipeline
+    from pgqpy.pipeline.metrics import PipelineMetrics
 
+    metrics = PipelineMetrics()
     try:
-        run_pipeline(PipelineOptions(**_checked(options)), target.dsn, _say)
+        chosen = PipelineOptions(**_checked(options))
+        with ExitStack() as stack:
+            if metrics_port is not None:
+                shown = serving(metrics.registry, metrics_host, metrics_port, _health)
+                _say(f"metrics at http://{stack.enter_context(shown)}/metrics")
+            run_pipeline(chosen, target.dsn, _say, metrics)
     except InvalidArgument as exc:
         raise click.UsageError(str(exc)) from exc
 
@@ -154,6 +175,11 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
     if chosen.keys() >= {"available_now", "every"}:
         raise click.UsageError("--once and --every exclude each other")
     return chosen
+
+
+def _health() -> tuple[int, dict[str, Any]]:
+    """Return the status of /healthz: a pipeline that cannot go on ends."""
+    return HTTPStatus.OK, {"status": "ok"}
 
 
 def _say(text: str) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pgqpy import Client, Event
+    from pgqpy.pipeline.metrics import PipelineMetrics
 
 LINE_INTERVAL = 1.0  # seconds; the least time between two lines
 AGE = """
@@ -91,8 +92,11 @@ class Counts(NamedTuple):
 class Progress:
     """Adds up the micro-batches, and passes progress lines to `say`."""
 
-    def __init__(self, monitor: QueueMonitor, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, monitor: QueueMonitor, metrics: PipelineMetrics, say: Callable[[str], None]
+    ) -> None:
         self._monitor = monitor
+        self._metrics = metrics
         self._say = say
         self._last_line = time.monotonic()
         self._lock = Lock()  # of _since
@@ -102,11 +106,13 @@ class Progress:
 
     def add(self, counts: Counts) -> None:
         """Add a micro-batch. Spark calls this in a thread of its own."""
+        self._metrics.add(counts)
         with self._lock:
             self._since = self._since.plus(counts)
 
     def report(self, last: Any, *, at_once: bool = False) -> None:
         """Say how far the query is if it has advanced, at most once a second unless `at_once`."""
+        self._metrics.show(last)
         now = time.monotonic()
         ticks = end_ticks(last)
         soon = now - self._last_line < LINE_INTERVAL and not at_once

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
+    from pgqpy.pipeline.metrics import PipelineMetrics
     from pgqpy.pipeline.options import PipelineOptions
 
 TRACEBACK = "Traceback (most recent call last):"
@@ -108,7 +109,7 @@ SETTINGS: dict[str, Any] = {
 LOCAL_SETTINGS: dict[str, Any] = {"spark.authenticate": "true", "spark.ui.killEnabled": "false"}
 
 
-def run_query(options: PipelineOptions, dsn: str, say: Say) -> None:
+def run_query(options: PipelineOptions, dsn: str, say: Say, metrics: PipelineMetrics) -> None:
     """Run the query until it has read everything (`available_now`), or until SIGTERM or SIGINT.
 
     Arguments and errors are those of `run_pipeline`.
@@ -119,7 +120,7 @@ def run_query(options: PipelineOptions, dsn: str, say: Say) -> None:
             table_module(options.format).find(options)  # refuses a wrong place before Spark starts
         try:
             with _session(options) as spark, _checkpoint(options, spark) as checkpoint:
-                _QueryRunner(options, dsn or None, spark, checkpoint, monitor, say).run()
+                _QueryRunner(options, dsn or None, spark, checkpoint, monitor, metrics, say).run()
         except (Py4JNetworkError, ConnectionError) as exc:  # the connection to Java was lost
             raise PipelineFailed(
                 "Spark's Java process has ended: PGQPY_DEBUG=1 shows more"
@@ -133,12 +134,13 @@ class _QueryRunner:
     spark: SparkSession
     checkpoint: str
     monitor: QueueMonitor
+    metrics: PipelineMetrics
     say: Say
 
     def __post_init__(self) -> None:
         register(self.spark)
         self.starts = count()
-        self.progress = Progress(self.monitor, self.say)
+        self.progress = Progress(self.monitor, self.metrics, self.say)
         self.stop = threading.Event()
 
     def run(self) -> None:

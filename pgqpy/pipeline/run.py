@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pgqpy.errors import MissingExtra
+from pgqpy.pipeline.metrics import PipelineMetrics
 from pgqpy.pipeline.options import refused
 from pgqpy.spark.session import check_classic, check_java, check_packages
 
@@ -26,13 +27,19 @@ def check_table_packages(table_format: str) -> None:
             raise MissingExtra(f'{package} is needed: pip install "pgqpy[spark,{table_format}]"')
 
 
-def run_pipeline(options: PipelineOptions, dsn: str, say: Callable[[str], None]) -> None:
+def run_pipeline(
+    options: PipelineOptions,
+    dsn: str,
+    say: Callable[[str], None],
+    metrics: PipelineMetrics | None = None,
+) -> None:
     """Run a pipeline in the main thread until SIGTERM, SIGINT or, with `available_now`, its end.
 
     Args:
         options: what to read and where to write it.
         dsn: the queue's database; "" leaves it to libpq's PG* variables.
         say: called with each line of progress.
+        metrics: its metrics, which the caller shows.
 
     Raises:
         MissingExtra: a package of the extra `spark` or Java is missing or too old, or a package of
@@ -53,7 +60,7 @@ def run_pipeline(options: PipelineOptions, dsn: str, say: Callable[[str], None])
     check_java()
     from pgqpy.pipeline.query import run_query  # noqa: PLC0415  # pyspark is installed: checked
 
-    run_query(options, dsn, say)
+    run_query(options, dsn, say, metrics or PipelineMetrics())
 
 
 def clean_tables(options: PipelineOptions, older_than: timedelta, *, dry_run: bool) -> Orphans:

@@ -30,6 +30,7 @@ from pgqpy.locks import (
     TICKING,
     WATCHING,
 )
+from pgqpy.pipeline.metrics import PipelineMetrics
 from pgqpy.spark.options import SINK_NAMES, SOURCE_NAMES
 from pgqpy.sqlstates import BY_SQLSTATE
 from pgqpy.ticker.metrics import GAUGES, TickerMetrics
@@ -146,11 +147,12 @@ def test_the_metrics_are_all_described() -> None:
     registry = CollectorRegistry()
     expose_metrics(Billing(""), registry)
     assert described(METRICS, "metric of a process") == exposed(registry)
+    assert described(METRICS, "metric of a pipeline") == exposed(PipelineMetrics().registry)
 
 
 def exposed(registry: CollectorRegistry) -> set[str]:
     """Return the names as Prometheus sees them; histograms without their suffixes."""
-    families = [each for each in registry.collect() if each.name.startswith("pgq_")]
+    families = [each for each in registry.collect() if each.name.startswith("pgq")]
     return {f"{each.name}_total" if each.type == "counter" else each.name for each in families}
 
 

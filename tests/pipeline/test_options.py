@@ -15,6 +15,7 @@ import pytest
 
 from pgqpy.errors import ConnectionFailed, ConsumerRunning, InvalidArgument, QueueNotFound
 from pgqpy.pipeline import query
+from pgqpy.pipeline.metrics import PipelineMetrics
 from pgqpy.pipeline.options import PipelineOptions, spark_interval
 from pgqpy.pipeline.progress import Counts, Progress, end_ticks
 from pgqpy.pipeline.query import PipelineFailed, find_cause
@@ -157,19 +158,46 @@ def test_what_passes_is_what_has_to_do_with_the_connection(kind: Any) -> None:
     assert find_cause(text).is_connection_loss == (kind is not ConsumerRunning)
 
 
-def progress_at(tick: int) -> Any:
+METRICS = PipelineMetrics()
+
+
+def progress_at(tick: int, latest: str | None = None) -> Any:
     offset = json.dumps({"orders": {"queue_id": 3, "tick": tick}})
-    return SimpleNamespace(sources=[SimpleNamespace(endOffset=offset)])
+    return SimpleNamespace(sources=[SimpleNamespace(endOffset=offset, latestOffset=latest)])
+
+
+def test_metrics_tell_what_was_written_and_how_far_it_is_behind() -> None:
+    metrics = PipelineMetrics()
+    progress = Progress(SimpleNamespace(age=lambda _ticks: None), metrics, print)  # type: ignore[arg-type]  # a watch
+    progress.add(Counts(events=900, bad=1, seconds=0.5))
+    behind = {"tick": 7, "events_behind": 30, "ticks_behind": 2, "seconds_behind": None}
+    progress.report(progress_at(5, json.dumps({"orders": behind})))
+    found = {
+        sample.name.removeprefix("pgqpy_pipeline_"): sample.value
+        for family in metrics.registry.collect()
+        for sample in family.samples
+        if not sample.name.endswith("_created")
+    }
+    assert found == {
+        "events_total": 900,
+        "bad_events_total": 1,
+        "write_seconds_total": 0.5,
+        "events_behind": 30,
+        "ticks_behind": 2,
+    }
 
 
 def test_before_the_first_micro_batch_there_is_no_tick() -> None:
     assert end_ticks(None) == {}
-    assert end_ticks(SimpleNamespace(sources=[SimpleNamespace(endOffset=None)])) == {}
+    assert (
+        end_ticks(SimpleNamespace(sources=[SimpleNamespace(endOffset=None, latestOffset=None)]))
+        == {}
+    )
 
 
 def test_progress_adds_up_what_was_written_since_the_last_line() -> None:
     lines: list[str] = []
-    progress = Progress(SimpleNamespace(age=lambda _tick: 0.25), lines.append)  # type: ignore[arg-type]  # a watch
+    progress = Progress(SimpleNamespace(age=lambda _tick: 0.25), METRICS, lines.append)  # type: ignore[arg-type]  # a watch
     for tick in (5, 6):
         progress.add(Counts(events=900, bad=1, seconds=0.5))
         progress.add(Counts(events=100, seconds=0.5))
@@ -192,7 +220,7 @@ def test_progress_adds_up_what_was_written_since_the_last_line() -> None:
 )
 def test_a_run_that_kept_no_event_says_so(counts: Counts, last: str) -> None:
     lines: list[str] = []
-    progress = Progress(SimpleNamespace(age=lambda _tick: None), lines.append)  # type: ignore[arg-type]  # a watch
+    progress = Progress(SimpleNamespace(age=lambda _tick: None), METRICS, lines.append)  # type: ignore[arg-type]  # a watch
     progress.add(counts)
     progress.report(progress_at(5), at_once=True)
     progress.end()
@@ -201,7 +229,7 @@ def test_a_run_that_kept_no_event_says_so(counts: Counts, last: str) -> None:
 
 def test_each_micro_batch_is_counted_once_while_another_thread_reports() -> None:
     lines: list[str] = []
-    progress = Progress(SimpleNamespace(age=lambda _tick: None), lines.append)  # type: ignore[arg-type]  # a watch
+    progress = Progress(SimpleNamespace(age=lambda _tick: None), METRICS, lines.append)  # type: ignore[arg-type]  # a watch
 
     def add_all() -> None:
         for _ in range(5000):

@@ -121,7 +121,7 @@ def test_of_two_pipelines_of_one_name_one_adds_nothing(place: Place, added: bool
     fast.commit(place.write(fast, 1), at(1), at(2), rows=1)
     with pytest.raises(CommitConflict):
         slow.add(slow._list(place.write(slow, 1)) if added else [], at(3))
-    with pytest.raises(OffsetMoved, match="at ticks 2, 2, 2, not at ticks 1, 1, 1:"):
+    with pytest.raises(OffsetMoved, match="at ticks 2, 2, 2, not at ticks 1, 1, 1,"):
         slow.commit(place.write(slow, 1), at(1), at(3), rows=1)
     assert place.rows() == [1]
     assert place.open().offsets() == at(2)

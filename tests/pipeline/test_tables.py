@@ -14,11 +14,13 @@ from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.utils.config import Config
 
+from pgqpy.pipeline.iceberg import table_name
+from tests.spark.feed import Feed
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.cli.support import Run
-    from tests.spark.feed import Feed
 
 FORMATS = ("delta", "iceberg")
 
@@ -27,7 +29,7 @@ class Lake:
     """A folder with a table, and the command that writes to it."""
 
     def __init__(self, run: Run, kind: str, folder: Path) -> None:
-        self._run, self.kind, self.folder = run, kind, folder
+        self._run, self.kind, self.folder, self.queue = run, kind, folder, "orders"
 
     def write(self, *options: str, schema: str = "n INT", start: str = "earliest") -> str:
         """Write what is there; return what was said."""
@@ -37,7 +39,7 @@ class Lake:
 
     def call(self, *options: str, schema: str = "n INT", start: str = "earliest") -> Any:
         """Run the pipeline; return the result."""
-        command = ("pipeline", "run", "--queue", "orders", "--once", "--format", self.kind)
+        command = ("pipeline", "run", "--queue", self.queue, "--once", "--format", self.kind)
         begin = ("--to", str(self.folder), "--schema", schema, "--starting-offsets", start)
         return self._run(*command, *begin, *options)
 
@@ -49,7 +51,7 @@ class Lake:
         """Open the Iceberg table."""
         place = f"sqlite:///{self.folder}/catalog.db"
         return SqlCatalog("default", uri=place, warehouse=f"file://{self.folder}").load_table(
-            ("queues", "orders")
+            ("queues", table_name(self.queue))
         )
 
     def table(self) -> pa.Table:
@@ -83,6 +85,27 @@ def test_each_event_is_in_the_table_once_and_the_next_run_goes_on(lake: Lake, fe
     feed.insert(data(6))
     lake.write()
     assert lake.rows("n") == [(1,), (4,), (5,), (6,)]
+
+
+def test_several_queues_are_in_one_table_and_one_that_is_created_later_from_its_first_event(
+    lake: Lake, feed: Feed
+) -> None:
+    lake.queue = "o*"
+    other = Feed(feed.client, feed.dsn, "old")
+    feed.insert(data(1))
+    other.insert(data(2), "nope")
+    assert "3 events, 1 of them bad" in lake.write()
+    new = Feed(feed.client, feed.dsn, "other")
+    new.insert(data(3))
+    feed.insert(data(4))
+    said = lake.write("--max-events", "1")
+    assert "stopped at orders 3, old 2, other 2: 2 events, 0 of them bad" in said
+    new.insert(data(5), "nope either")
+    lake.write()
+    wanted = [("old", 2), ("orders", 1), ("orders", 4), ("other", 3), ("other", 5)]
+    assert lake.rows("ev_queue", "n") == wanted
+    bad = ds.dataset(lake.folder / "_bad", format="parquet", partitioning="hive")
+    assert sorted(bad.to_table(["ev_queue"]).column(0).to_pylist()) == ["old", "other"]
 
 
 def test_a_micro_batch_without_events_moves_the_offset_so_that_maintenance_loses_nothing(
