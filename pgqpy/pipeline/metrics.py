@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
-
-if TYPE_CHECKING:
-    from pgqpy.pipeline.progress import Counts
 
 BEHIND = ("events_behind", "ticks_behind", "seconds_behind")
 
@@ -34,11 +31,11 @@ class PipelineMetrics:
             for name in BEHIND
         }
 
-    def add(self, counts: Counts) -> None:
+    def add(self, events: int, bad: int, seconds: float) -> None:
         """Add a micro-batch."""
-        self._events.inc(counts.events)
-        self._bad.inc(counts.bad)
-        self._seconds.inc(counts.seconds)
+        self._events.inc(events)
+        self._bad.inc(bad)
+        self._seconds.inc(seconds)
 
     def show(self, progress: Any) -> None:
         """Show how far a query is behind its queues, from its last progress."""

@@ -106,7 +106,7 @@ class Progress:
 
     def add(self, counts: Counts) -> None:
         """Add a micro-batch. Spark calls this in a thread of its own."""
-        self._metrics.add(counts)
+        self._metrics.add(*counts)
         with self._lock:
             self._since = self._since.plus(counts)
 
