@@ -7,7 +7,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from benchmarks.figures import Figure, ratio, ratios
+from benchmarks.figures import Figure, interleave, ratio, ratios
 from benchmarks.report import Plot, Section, Table, at_least, at_most, paragraphs
 from benchmarks.spark import session
 
@@ -27,6 +27,7 @@ TITLE = "Spark: the queue as source and sink, against JDBC"
 PEER = "JDBC"
 RATE = 50_000  # events/s
 READS = 3  # times as many rounds of reading: they are short
+FORMATS = ("parquet", "delta", "iceberg")
 TRIGGERS = ("0 seconds", "1 second")
 NOTES = """
 Spark on local[2], in one session; everybody connects by TCP with a password. A read is from
@@ -37,6 +38,7 @@ availableNow.
 A write is a DataFrame of two columns that Spark makes as it goes, two tasks, into the same empty
 table; JDBC has batchsize 10000 and reWriteBatchedInserts, and neither it nor at least once is
 atomic over tasks. Counts and sums are verified; warm-up rounds are dropped.
+A pipeline is `pgqpy pipeline run --once`; the time is that of one micro-batch with all events.
 
 The stream writes ev_id, ev_time, ev_type and ev_data into parquet once a second while one producer
 inserts 500 events a transaction; counts, ids and sums of the files are verified. Its tables rotate
@@ -53,15 +55,19 @@ def run(bench: Bench) -> Section:
         written = writing(bench, spark)
         waited, asked = latency(bench, spark, folder), silence(bench, spark, folder)
         sustained = streaming(bench, spark, folder)
+        piped = pipelines(bench, folder)
     tables = [
         *(rates(f"Read into {sink}", found) for sink, found in read.items()),
         rates("Written", written),
+        Table(
+            "A pipeline's micro-batch", ["", "events/s"], [[*each] for each in piped.items()], ""
+        ),
         visible(waited),
         statements(asked),
         steady(sustained),
     ]
     notes = [*paragraphs(NOTES), session.versions() + "."]
-    met = targets(read, written, asked, sustained)
+    met = [*targets(read, written, asked, sustained), *commits(piped)]
     return Section("spark", TITLE, tables, met, [plot(sustained)], notes)
 
 
@@ -100,6 +106,29 @@ def writing(bench: Bench, spark: SparkSession) -> dict[str, Figure]:
     writers = case.contestants(database, case.rows(database, count), jdbc=compared(bench))
     say = partial(_say, bench, "writing")
     return case.measure(writers, database.dsn, count, bench.rounds, say)
+
+
+def pipelines(bench: Bench, folder: str) -> dict[str, Figure]:
+    """Return events a second of the pipeline's write, by the format."""
+    from benchmarks.spark import reading as filled  # noqa: PLC0415  # pyspark may be missing
+    from benchmarks.spark import tables as case  # noqa: PLC0415  # as above
+
+    count = bench.pick(smoke=10_000, default=1_000_000, long=1_000_000)
+    bench.pgqpy_database("spark_tables")
+    dsn = bench.server.tcp_dsn("spark_tables")
+    filled.fill(dsn, count)
+    formats = bench.pick(smoke=("delta",), default=FORMATS, long=FORMATS)
+    runs = case.contestants(dsn, count, formats, folder)
+    return interleave(runs, bench.rounds, partial(_say, bench, "pipeline into"))
+
+
+def commits(piped: Mapping[str, Figure]) -> list[Target]:
+    """Return the targets of the tables' commits."""
+    return [
+        at_most(f"pipeline: time for {name} / for parquet", ratio(piped["parquet"], figure), 1.2)
+        for name, figure in piped.items()
+        if name != "parquet" and "parquet" in piped
+    ]
 
 
 def latency(bench: Bench, spark: SparkSession, folder: str) -> Round:

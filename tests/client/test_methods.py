@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -31,8 +32,8 @@ def test_every_call_names_a_function_that_exists(connection: psycopg.Connection[
         )
     }
     named = set()
-    for _, module in inspect.getmembers(calls, inspect.ismodule):
-        named |= set(re.findall(r"pgq\.([a-z_0-9]+)\(", inspect.getsource(module)))
+    for file in Path(calls.__file__).parent.glob("*.py"):
+        named |= set(re.findall(r"pgq\.([a-z_0-9]+)\(", file.read_text()))
     assert len(named) > 60
     assert named - there == set()
 
