@@ -52,6 +52,8 @@ _PREPARED_LOST = (
     "max_prepared_statements, or directly to the server"
 )
 
+PREPARED = frozenset({"26000", "42P05"})  # asyncpg has a hint of its own, psycopg2 prepares nothing
+
 # What to do, where it is not what the class says. A hint of the server has precedence.
 WHAT_TO_DO: Mapping[str, str] = {
     "PQ003": "",
@@ -74,14 +76,13 @@ FUNCTION_MISSING = (
 )
 
 
-def from_database(
-    exc: psycopg.Error, function: str, data: Mapping[str, Any]
-) -> errors.PgqError | None:
+def from_database(exc: Exception, function: str, data: Mapping[str, Any]) -> errors.PgqError | None:
     """Translate an error that a call of `pgq.function` raised; None if it is not pgqpy's.
 
-    `data` are the arguments of the call that identify its object: queue, consumer, batch_id, …
+    `exc` is psycopg's, psycopg2's or asyncpg's. `data` are the arguments of the call that identify
+    its object: queue, consumer, batch_id, …
     """
-    code = exc.sqlstate
+    code, message, its_detail, hint = _fields(exc)
     if code is None:
         return None
     if code in (VANISHED, NO_SCHEMA) and "table" in data:
@@ -95,31 +96,44 @@ def from_database(
         message = None if code == NO_SCHEMA else FUNCTION_MISSING.format(function)
         return errors.SchemaMissing(message, function=function, sqlstate=code)
     found = BY_SQLSTATE.get(code)
-    if found is None:
+    if found is None or (code in PREPARED and not isinstance(exc, psycopg.Error)):
         return None
-    diag = exc.diag
-    detail = diag.message_detail or ""
+    detail = its_detail or ""
     what, what_to_do = _not_found(code, data)
     if not what:
         data = {**data, **_named_ticks(detail)}
-        what = f"{diag.message_primary} ({detail})" if detail else f"{diag.message_primary}"
-        what_to_do = diag.message_hint or WHAT_TO_DO.get(code, found.what_to_do)
+        what = f"{message} ({detail})" if detail else f"{message}"
+        what_to_do = hint or WHAT_TO_DO.get(code, found.what_to_do)
     text = f"{what}: {what_to_do}" if what_to_do else what
-    more = {"sqlstate": code, "detail": diag.message_detail, "what_to_do": what_to_do}
+    more = {"sqlstate": code, "detail": its_detail, "what_to_do": what_to_do}
     return found(text, function=function, **more, **data)
+
+
+def _fields(exc: Any) -> tuple[str | None, ...]:
+    """Return SQLSTATE, message, detail and hint of an error, as its driver names them."""
+    if not hasattr(exc, "diag"):  # asyncpg's, or an error that no server sent
+        return tuple(getattr(exc, name, None) for name in ("sqlstate", "message", "detail", "hint"))
+    diag = exc.diag
+    code = exc.sqlstate if isinstance(exc, psycopg.Error) else exc.pgcode
+    return code, diag.message_primary, diag.message_detail, diag.message_hint
 
 
 @contextmanager
 def translated(
-    function: str, error_data: Mapping[str, object], *, ignored: Sequence[BaseException] = ()
+    function: str,
+    error_data: Mapping[str, object],
+    *,
+    ignored: Sequence[BaseException] = (),
+    kind: type[Exception] = psycopg.Error,
 ) -> Iterator[None]:
     """Raise a PgqError for an error of PostgreSQL that `pgq.function` raised on purpose.
 
-    Other errors pass unchanged, and so do those that are in `ignored` by then.
+    `kind` is the class of the driver's errors. Others pass unchanged, and so do those that are in
+    `ignored` by then.
     """
     try:
         yield
-    except psycopg.Error as exc:
+    except kind as exc:
         found = from_database(exc, function, error_data)
         if found is None or any(exc is each for each in ignored):
             raise

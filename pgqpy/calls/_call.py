@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pgqpy.calls import _check as check
@@ -37,6 +38,16 @@ class Call(Generic[T]):
     decode: Callable[[list[Row]], T]
     error_data: Mapping[str, object] = field(default_factory=dict)
     prepare: bool | None = None
+
+    def numbered(self) -> str:
+        """Return the statement with `$1`, `$2` … in place of `%s`, as asyncpg takes it."""
+        return _numbered(self.sql)
+
+
+@cache
+def _numbered(sql: str) -> str:
+    first, *others = sql.split("%s")
+    return first + "".join(f"${number}{text}" for number, text in enumerate(others, 1))
 
 
 def value(rows: list[Row]) -> Any:  # the caller's Call names the type

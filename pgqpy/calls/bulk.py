@@ -14,7 +14,7 @@ from pgqpy.errors import InvalidEvent
 from pgqpy.records import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pgqpy.calls.payload import Default
 
@@ -173,3 +173,24 @@ class Piece:
         for column, each in zip(self.columns, octets, strict=True):
             column.append(None if each is None else each.decode())
             self._octets += len(each or b"")
+
+
+class Load:
+    """Any number of events, in pieces.
+
+    Attributes:
+        pieces: the pieces so far, in order.
+    """
+
+    def __init__(self, limit: int, default: Default | None = None) -> None:
+        """Begin with no event."""
+        self.pieces: list[Piece] = []
+        self._limit, self._default = limit, default
+
+    def add(self, events: Iterable[object]) -> None:
+        """Add events, in any form that insert_events takes. Raises InvalidEvent, as a piece."""
+        for event in events:
+            last = self.pieces[-1] if self.pieces else Piece(0)
+            if last.full or not self.pieces:
+                self.pieces.append(Piece(last.first + len(last)))
+            self.pieces[-1].add(event, self._limit, self._default)

@@ -6,7 +6,7 @@ They need pgq_writer; get_delayed_events and skip_event need pgq_reader.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from pgqpy.calls import _check as check
 from pgqpy.calls import payload
@@ -111,6 +111,37 @@ def insert_one(
     if due is not None:
         return insert_event_at(queue, due, *fields, limit=limit, default=default)
     return insert_event(queue, *fields, limit=limit, default=default)
+
+
+class EmitOptions(TypedDict, total=False):
+    """What `emit` takes besides queue, type and data; the names of `Client.insert_event`."""
+
+    key: Payload  # extra1
+    extra2: Payload
+    extra3: Payload
+    extra4: Payload
+    delay: check.Interval | None
+    deliver_at: datetime | None
+    dedup_key: str | None
+    dedup_for: check.Interval | None
+    json_default: Default | None
+
+
+def emit(
+    queue: str,
+    type: str | None,
+    data: Payload,
+    *,
+    key: Payload = None,
+    extra2: Payload = None,
+    extra3: Payload = None,
+    extra4: Payload = None,
+    json_default: Default | None = None,
+    **more: Any,
+) -> Call[int]:
+    """Insert one event over the connection of another driver: `key` is its extra1."""
+    fields = (type, data, key, extra2, extra3, extra4)
+    return insert_one(queue, *fields, default=json_default, **more)
 
 
 def insert_events(queue: str, piece: Piece) -> Call[list[int]]:
@@ -254,6 +285,11 @@ def insert_events_at(queue: str, time: datetime, piece: Piece) -> Call[list[int]
     params = (check.name("queue", queue), time, *piece.columns)
     error_data = {"queue": queue, "index": piece.first}
     return Call("insert_events_at", sql, params, _ids, error_data)
+
+
+def insert_piece(queue: str, piece: Piece, time: datetime | None) -> Call[list[int]]:
+    """Insert the events of a piece with one call, due at a time or at once."""
+    return insert_events(queue, piece) if time is None else insert_events_at(queue, time, piece)
 
 
 def get_delayed_events(queue: str, limit: int | None) -> Call[list[DelayedEvent]]:

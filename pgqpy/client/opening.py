@@ -140,6 +140,18 @@ def _unreadable(reason: str) -> str:
     )
 
 
+ELSEWHERE = {
+    "sqlalchemy": "pgqpy.sqlalchemy.emit(session, …) inserts an event (with asyncio aemit); a "
+    "client takes session.connection().connection.driver_connection",
+    "asyncpg": "await pgqpy.asyncpg.emit(connection, …) inserts an event",
+}
+
+
+def insert_with(connection: object) -> str | None:
+    """Say which call takes a session or connection of another library; None: pgqpy has none."""
+    return ELSEWHERE.get(type(connection).__module__.partition(".")[0])
+
+
 def check_encoding(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
     """Raise ConnectionFailed unless texts come and go as they are stored: in UTF-8.
 

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import psycopg
 import pytest
+import sqlalchemy.orm
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -260,7 +262,11 @@ async def test_own_connection_is_closed_with_the_client(dsn: str) -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "how"),
-    [("postgresql://localhost", r"pgqpy\.connect\(dsn\) opens one"), (None, "SQLAlchemy")],
+    [
+        ("postgresql://localhost", r"pgqpy\.connect\(dsn\) opens one"),
+        (sqlalchemy.orm.Session(), r"pgqpy\.sqlalchemy\.emit\(session, …\)"),
+        (object.__new__(asyncpg.Connection), r"pgqpy\.asyncpg\.emit\(connection, …\)"),
+    ],
 )
 def test_client_of_something_else_is_refused(wrong: Any, how: str) -> None:
     with pytest.raises(TypeError, match=f"a psycopg Connection is needed.*{how}"):

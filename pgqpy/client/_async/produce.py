@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
 from psycopg import Rollback
 from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
-from pgqpy.calls.bulk import Piece
+from pgqpy.calls.bulk import Load
 from pgqpy.client._async.base import AsyncBase
 from pgqpy.client._async.runner import close, inner_transaction
 from pgqpy.client._rows import in_lists_async
@@ -17,12 +16,13 @@ from pgqpy.client.opening import check_encoding
 from pgqpy.sqlstates import translated
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
     from datetime import datetime, timedelta
 
     from psycopg import AsyncCopy
 
-    from pgqpy.calls import Call, Interval, Payload
+    from pgqpy.calls import Interval, Payload
+    from pgqpy.calls.bulk import Piece
     from pgqpy.client._async.runner import CallOrigin
     from pgqpy.client._rows import AsyncEvents
     from pgqpy.records import Cancellation, DelayedEvent, InsertedOnce
@@ -192,8 +192,10 @@ class AsyncProducing(AsyncBase):
         due = calls.produce.due_time(delay, deliver_at)
         origin = self.runner.origin()
         if returning_ids or due is not None:
-            pieces = [piece async for piece in self._pieces(events)]
-            ids = await self._insert_pieces(queue, pieces, due, origin)
+            load = Load(self._payload_limit, self._json_default)
+            async for some in in_lists_async(events, []):
+                load.add(some)
+            ids = await self._insert_pieces(queue, load.pieces, due, origin)
             return ids if returning_ids else len(ids)
         async with self.runner.locked(origin):
             await self.runner.begin()
@@ -238,28 +240,16 @@ class AsyncProducing(AsyncBase):
         self, queue: str, pieces: list[Piece], due: timedelta | datetime | None, origin: CallOrigin
     ) -> list[int]:
         ids: list[int] = []
-        insert: Callable[[Piece], Call[list[int]]] = partial(calls.produce.insert_events, queue)
         async with self.runner.locked(origin):
             await self.runner.begin()
             async with inner_transaction(self.connection):
+                time = None
                 if due is not None:
                     time = await self.runner.run(calls.produce.time_of(due))
-                    insert = partial(calls.produce.insert_events_at, queue, time)
                 for piece in pieces:
-                    found = await self.runner.run(insert(piece))
+                    found = await self.runner.run(calls.produce.insert_piece(queue, piece, time))
                     ids += found
         return ids
-
-    async def _pieces(self, events: AsyncEvents) -> AsyncIterator[Piece]:
-        piece = Piece(0)
-        async for some in in_lists_async(events, []):
-            for event in some:
-                piece.add(event, self._payload_limit, self._json_default)
-                if piece.full:
-                    yield piece
-                    piece = Piece(piece.first + len(piece))
-        if len(piece):
-            yield piece
 
     async def _copy(self, queue: str, events: AsyncEvents) -> int:
         table = await self.runner.run(calls.produce.table_to_load(queue))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
 from psycopg import Rollback
 from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
-from pgqpy.calls.bulk import Piece
+from pgqpy.calls.bulk import Load
 from pgqpy.client._sync.base import Base
 from pgqpy.client._sync.runner import close, inner_transaction
 from pgqpy.client._rows import in_lists
@@ -17,12 +16,13 @@ from pgqpy.client.opening import check_encoding
 from pgqpy.sqlstates import translated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Callable
+    from collections.abc import Iterator
     from datetime import datetime, timedelta
 
     from psycopg import Copy
 
-    from pgqpy.calls import Call, Interval, Payload
+    from pgqpy.calls import Interval, Payload
+    from pgqpy.calls.bulk import Piece
     from pgqpy.client._sync.runner import CallOrigin
     from pgqpy.client._rows import Events
     from pgqpy.records import Cancellation, DelayedEvent, InsertedOnce
@@ -192,8 +192,10 @@ class Producing(Base):
         due = calls.produce.due_time(delay, deliver_at)
         origin = self.runner.origin()
         if returning_ids or due is not None:
-            pieces = [piece for piece in self._pieces(events)]
-            ids = self._insert_pieces(queue, pieces, due, origin)
+            load = Load(self._payload_limit, self._json_default)
+            for some in in_lists(events, []):
+                load.add(some)
+            ids = self._insert_pieces(queue, load.pieces, due, origin)
             return ids if returning_ids else len(ids)
         with self.runner.locked(origin):
             self.runner.begin()
@@ -238,28 +240,16 @@ class Producing(Base):
         self, queue: str, pieces: list[Piece], due: timedelta | datetime | None, origin: CallOrigin
     ) -> list[int]:
         ids: list[int] = []
-        insert: Callable[[Piece], Call[list[int]]] = partial(calls.produce.insert_events, queue)
         with self.runner.locked(origin):
             self.runner.begin()
             with inner_transaction(self.connection):
+                time = None
                 if due is not None:
                     time = self.runner.run(calls.produce.time_of(due))
-                    insert = partial(calls.produce.insert_events_at, queue, time)
                 for piece in pieces:
-                    found = self.runner.run(insert(piece))
+                    found = self.runner.run(calls.produce.insert_piece(queue, piece, time))
                     ids += found
         return ids
-
-    def _pieces(self, events: Events) -> Iterator[Piece]:
-        piece = Piece(0)
-        for some in in_lists(events, []):
-            for event in some:
-                piece.add(event, self._payload_limit, self._json_default)
-                if piece.full:
-                    yield piece
-                    piece = Piece(piece.first + len(piece))
-        if len(piece):
-            yield piece
 
     def _copy(self, queue: str, events: Events) -> int:
         table = self.runner.run(calls.produce.table_to_load(queue))
