@@ -111,6 +111,7 @@ class BaseConsumer:
     signals: bool = True  # SIGTERM, SIGINT and SIGHUP end run()
 
     is_transactional = False  # handlers get the connection on which the batch is finished
+    lends = "connection"  # what a transactional handler gets besides
     whole_batches = False  # process_batch gets no parts of a batch
 
     if TYPE_CHECKING:
@@ -204,6 +205,13 @@ def handler_name(consumer: BaseConsumer) -> str:
         owner = type(consumer).__name__
         raise TypeError(f"{owner} needs process_event or process_batch, one of them")
     return written[0]
+
+
+def handler_of(consumer: BaseConsumer) -> Callable[..., Any]:
+    """Return what is called for each event, batch or list: the handler, or what is around it."""
+    handler = getattr(consumer, handler_name(consumer))
+    around = getattr(consumer, "around_handler", None)  # a method: gets the handler, its arguments
+    return handler if around is None else functools.partial(around, handler)
 
 
 def key_of(consumer: BaseConsumer) -> Callable[[Event], str | None] | None:
@@ -525,10 +533,7 @@ def _check_handler(consumer: BaseConsumer) -> None:
     if any(map(inspect.iscoroutinefunction, found)) != asynchronous:
         kind = "async def" if asynchronous else "a plain def, or the class an AsyncConsumer"
         raise TypeError(f"{owner}.{name} must be {kind}")
-    arguments = [
-        name.removeprefix("process_"),
-        *(["connection"] if consumer.is_transactional else []),
-    ]
+    arguments = [name.removeprefix("process_"), *[consumer.lends] * consumer.is_transactional]
     try:
         inspect.signature(handler).bind(*arguments)
     except TypeError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.consumers.settings import BaseConsumer
+from pgqpy.consumers.settings import BaseConsumer, handler_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 def event_handler(consumer: BaseConsumer, watch: HandlerWatch | None) -> Callable[..., Any]:
-    """Return process_event itself, or a function around it."""
+    """Return the handler itself, or a function around it."""
     times = BaseConsumer.counts(consumer).times
-    handler = consumer.process_event if watch is None else _watched(consumer, watch)
+    handler = handler_of(consumer) if watch is None else _watched(handler_of(consumer), watch)
     return handler if times is None else _timed(handler, times)
 
 
-def _watched(consumer: BaseConsumer, watch: HandlerWatch) -> Callable[..., Any]:
+def _watched(handler: Callable[..., Any], watch: HandlerWatch) -> Callable[..., Any]:
     async def watched(event: Event, *more: Any) -> Any:
         with watch.handling(f"the handler of event {event.id}"):
-            return await consumer.process_event(event, *more)
+            return await handler(event, *more)
 
     return watched
 

@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.pq import PipelineStatus, TransactionStatus
 
-from pgqpy.consumers.connections import (
-    end_connection,
-    is_collision,
-    transaction_ended,
-)
+from pgqpy.consumers.connections import end_connection, is_collision, transaction_ended
 from pgqpy.consumers.handlers import HANDLER_ERRORS
 from pgqpy.errors import PgqError
 
@@ -21,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from psycopg.abc import PQGen
+    from typing_extensions import Self
 
 
 logger = logging.getLogger("pgqpy.consumers")
@@ -35,7 +32,7 @@ CALL_ENDED = (
 class AsyncHandlerConnection(psycopg.AsyncConnection[Any]):
     """The connection that transactional handlers get. Its transaction belongs to the consumer."""
 
-    _collision: Exception | None = None
+    _collision: BaseException | None = None
 
     def collided(self, error: BaseException) -> bool:
         """Say whether this connection's transaction collided with another one; ask before it ends.
@@ -43,6 +40,7 @@ class AsyncHandlerConnection(psycopg.AsyncConnection[Any]):
         The same error on another connection of the handler leaves this transaction whole: it is a
         failure like any other. An event that always gets it would otherwise be repeated for ever.
         """
+        error = getattr(error, "orig", error)  # SQLAlchemy wraps what psycopg raised
         return is_collision(error) and (self._failed() or error is self._collision)
 
     def _failed(self) -> bool:
@@ -110,7 +108,7 @@ class AsyncLentConnection(AsyncHandlerConnection):
     call_ended: bool
 
     @classmethod
-    def of(cls, connection: AsyncHandlerConnection) -> AsyncLentConnection:
+    def of(cls, connection: AsyncHandlerConnection) -> Self:
         """Return the connection for a call that begins."""
         lent = object.__new__(cls)
         lent.__dict__ = connection.__dict__

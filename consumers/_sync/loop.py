@@ -20,7 +20,7 @@ from pgqpy.consumers.measures import measuring_batch, tracing_event
 from pgqpy.consumers.missing_ticker import MissingTicker
 from pgqpy.consumers.parts import UNREAD_BATCH, BatchLimits, list_size, most_failures
 from pgqpy.consumers.retry import backoff, wanted_delay
-from pgqpy.consumers.settings import BaseConsumer, handler_name
+from pgqpy.consumers.settings import BaseConsumer, handler_name, handler_of
 from pgqpy.errors import BatchLost, PgqError
 from pgqpy.records import Attempt
 
@@ -197,7 +197,7 @@ class Loop:
         try:
             what = f"the handler of batch {batch.info.id}"
             with self.watching(what), measuring_batch(self.counts, batch):
-                check_result(self.consumer.process_batch(batch, *more))
+                check_result(handler_of(self.consumer)(batch, *more))
             if batch.unread and not self.stop.is_set:
                 raise RuntimeError(UNREAD_BATCH)  # it is the handler's error like any other
         except HANDLER_ERRORS as error:

@@ -22,7 +22,7 @@ from pgqpy.consumers.handlers import HANDLER_ERRORS, check_result
 from pgqpy.consumers.measures import measuring_batch, tracing_event
 from pgqpy.consumers.own_task import raise_if_cancelled
 from pgqpy.consumers.retry import backoff
-from pgqpy.consumers.settings import handler_name
+from pgqpy.consumers.settings import handler_name, handler_of
 from pgqpy.errors import LeaseLost
 from pgqpy.texts import describe
 
@@ -104,7 +104,7 @@ class Handlers:
         if batch.trace is not None:
             batch.trace.note(work.events)
         with self._watching(work), measuring_batch(counts, batch):
-            check_result(self._consumer.process_batch(batch, *more))
+            check_result(handler_of(self._consumer)(batch, *more))
         if batch.unread:
             raise RuntimeError(UNREAD_LIST)
         return batch
