@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("pgqpy/client", "consumers")
+PACKAGES = ("pgqpy/client", "pgqpy/sqlalchemy", "consumers")
 
 # Written into the generated file's docstring, so that no line moves.
 GENERATED = "[Generated from {source} by tools/unasync.py: edit that file, not this one.]"
