@@ -32,6 +32,7 @@ from pgqpy.errors import (
     SchemaMissing,
     SchemaRefused,
     StageLost,
+    UnreadableEvent,
     WrongMode,
     WrongTransaction,
 )
@@ -39,6 +40,7 @@ from pgqpy.records import Batch, Change, Event
 
 if TYPE_CHECKING:
     from pgqpy.mirror import Mirror
+    from pgqpy.typed_events import TypedEvent, typed_event
 
     __version__: str
 
@@ -72,11 +74,14 @@ __all__ = [
     "SchemaMissing",
     "SchemaRefused",
     "StageLost",
+    "TypedEvent",
+    "UnreadableEvent",
     "WrongMode",
     "WrongTransaction",
     "__version__",
     "connect",
     "connect_async",
+    "typed_event",
 ]
 
 
@@ -87,6 +92,10 @@ if not TYPE_CHECKING:  # type checkers would take every name as defined
             from pgqpy.mirror import Mirror  # noqa: PLC0415  # the consumers are seldom needed
 
             return Mirror
+        if name in {"TypedEvent", "typed_event"}:
+            from pgqpy import typed_events  # noqa: PLC0415  # pydantic takes 0.1 s
+
+            return getattr(typed_events, name)
         # Read on demand: on Spark's workers the package may be a copy without metadata.
         if name == "__version__":
             from importlib.metadata import version  # noqa: PLC0415  # see above

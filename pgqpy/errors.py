@@ -120,6 +120,10 @@ class InvalidEvent(PgqError):
     """
 
 
+class UnreadableEvent(PgqError):
+    """The data of an event does not fit the class of its type. Data: `.event_id`."""
+
+
 class DatabaseRestored(PgqError):
     """Transaction ids ran backwards, as after a restore into another cluster. Data: `.queue`.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import datetime as dt
 import json
@@ -12,7 +13,7 @@ from decimal import Decimal
 from enum import Enum
 from functools import partial
 from operator import attrgetter, methodcaller
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from uuid import UUID
 
 from pgqpy.errors import InvalidEvent
@@ -22,14 +23,29 @@ if TYPE_CHECKING:
 
 Default = Callable[[Any], Any]
 
+
+def _duration(length: dt.timedelta) -> str:
+    """Return a length of time in ISO 8601, as pydantic and PostgreSQL read it."""
+    seconds, rest = divmod(abs(length) // dt.timedelta(microseconds=1), 1_000_000)
+    sign, fraction = "-" if length < dt.timedelta(0) else "", f".{rest:06}" if rest else ""
+    return f"{sign}PT{seconds}{fraction}S"
+
+
+def _base64(octets: bytes) -> str:
+    return base64.b64encode(octets).decode()
+
+
 FORMS: tuple[tuple[tuple[type, ...], Default], ...] = (
     ((Enum,), attrgetter("value")),
     ((dt.date, dt.time), methodcaller("isoformat")),  # a datetime is a date
+    ((dt.timedelta,), _duration),
     ((Decimal, UUID), str),
+    ((bytes, bytearray), _base64),
     ((Mapping,), dict),
 )
 
-_KEYS = (str, int, float, type(None))  # json.dumps makes text of them
+# What json.dumps makes of a key that is no text: 1, 1.5, True, None.
+_NO_TEXT_KEY = re.compile(r'[{,]"(?:-?\d[\d.e+-]*|true|false|null)":')
 _LONGEST = 80  # characters of a key or class in an error
 
 
@@ -140,7 +156,7 @@ def _problem(value: str | float | None) -> str | None:
 
 
 def _check_key(key: object, path: str) -> None:
-    if not isinstance(key, _KEYS):
+    if not isinstance(key, str):
         kind = type(key).__name__
         raise Misfit(path, f"has a key of type {kind}, and keys of JSON are text: make it a str")
     problem = _problem(key)
@@ -156,7 +172,7 @@ def _no_rule(value: object, error: Exception) -> str:
 
 
 def _member(path: str, key: object) -> str:
-    text = str(key) if isinstance(key, _KEYS) else type(key).__name__
+    text = str(key)
     if text.isidentifier():
         return f"{path}.{text[:_LONGEST]}"
     return f"{path}[{json.dumps(text[:_LONGEST])}]"
@@ -166,8 +182,29 @@ FIELDS = ("type", "data", "extra1", "extra2", "extra3", "extra4")
 
 PAYLOAD_LIMIT = 64 * 1024 * 1024  # octets, of each field
 
-Payload = object
-"""Text, UTF-8 bytes, None, or what JSON can hold, also after `json_values.convert`."""
+
+class Dataclass(Protocol):
+    """An instance of a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+
+class Model(Protocol):
+    """A model of pydantic, or what else dumps itself."""
+
+    def model_dump(self, *, mode: str) -> Any:
+        """Return the fields; with the mode json as JSON values."""
+
+
+if TYPE_CHECKING:
+    # What is inside of the containers is checked when it is stored.
+    Single = str | bytes | bytearray | float | dt.date | dt.time | dt.timedelta | Decimal | UUID
+    Payload = (
+        Single | Enum | Mapping[str, Any] | list[Any] | tuple[Any, ...] | Dataclass | Model | None
+    )
+else:
+    Payload = object
+"""Text, UTF-8 bytes, None, or what JSON can hold, also after `convert`."""
 
 # An escaped NUL: \u0000 after an even number of backslashes. PostgreSQL's jsonb refuses it.
 _JSON_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -230,6 +267,8 @@ def _json(field: str, value: object, default: Default | None) -> bytes:
         raise _misfit(field, find_misfit(value, default)) from None
     if "\\u0000" in dumped and _JSON_NUL.search(dumped):
         raise _misfit(field, find_misfit(value, default))
+    if _NO_TEXT_KEY.search(dumped) and (found := find_misfit(value, default)) is not None:
+        raise _misfit(field, found)  # the text "17" may be a key, and 17 may not
     return encoded
 
 

@@ -194,7 +194,8 @@ def test_every_way_to_insert_takes_the_clients_json_default(dsn: str) -> None:
     with pgqpy.connect(dsn, json_default=money) as client:
         client.create_queue("orders")
         client.register_consumer("orders", "billing")
-        client.insert_event("orders", "paid", Money(1), extra1={"at": Money(2)})
+        paid: Any = Money(1)  # type checkers do not know what json_default takes
+        client.insert_event("orders", "paid", paid, extra1={"at": Money(2)})
         client.insert_events("orders", [("paid", Money(3)), ("paid", [Money(Decimal(4))])])
         client.tick_queue("orders")
         batch = client.next_batch("orders", "billing")

@@ -1,0 +1,174 @@
+"""Typed events: classes that say what the data of an event holds, and where it belongs."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+
+from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from pgqpy.errors import InvalidEvent, UnreadableEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic import ConfigDict
+    from typing_extensions import Unpack
+
+    from pgqpy.records import Event
+
+C = TypeVar("C", bound=type[Any])
+
+KIND = "__pgqpy_event__"  # the attribute of a class that holds its EventKind
+
+
+class TypedRow(NamedTuple):
+    """The fields of a typed event, for `insert_event` and what else inserts: key is extra1."""
+
+    queue: str
+    type: str
+    data: Any  # a JSON value
+    key: str | float | None
+
+
+@dataclasses.dataclass
+class EventKind:
+    """What a class says of its events."""
+
+    owner: type[Any]
+    queue: str
+    type: str
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raise TypeError for names that are no text, and a key that is no field."""
+        name = self.owner.__name__
+        for word in ("queue", "type"):
+            value = getattr(self, word)
+            if not (isinstance(value, str) and value):
+                raise TypeError(f'{name} needs {word}="…": a text, not {value!r}')
+        known = {*vars(self.owner).get("__dataclass_fields__", ()), *dir(self.owner)}
+        known.update(getattr(self.owner, "model_fields", ()))
+        if self.key is not None and self.key not in known:
+            raise TypeError(f"{name} has no field {self.key!r} that could be its key")
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        """What reads and writes the class. TypeError for a field that has no form in JSON."""
+        try:
+            return TypeAdapter(self.owner)
+        except PydanticUserError as error:
+            reason = str(error).partition("\n")[0]
+            raise TypeError(f"{self.owner.__name__} is no typed event: {reason}") from error
+
+    def read(self, event: Event) -> Any:
+        """Return the data of an event as an instance. Raises UnreadableEvent if it does not fit."""
+        try:
+            return self.adapter.validate_json(event.data or "")
+        except ValidationError as error:
+            why = f"the data is no {self.owner.__name__}: {_problems(error)}"
+            raise UnreadableEvent(why, event_id=event.id) from None
+
+
+class TypedEvent(BaseModel):
+    """A pydantic model whose instances are events: `client.insert(Placed(customer="ann"))`.
+
+    A class names its queue and type, and the field that is the key, which is stored as extra1. The
+    queue may be named by a base class. Raises TypeError for a class that lacks one of them.
+
+        class Placed(pgqpy.TypedEvent, queue="orders", type="placed", key="customer"):
+            customer: str
+            total: Decimal
+    """
+
+    __pgqpy_queue__: ClassVar[str] = ""
+
+    def __init_subclass__(
+        cls,
+        *,
+        queue: str | None = None,
+        type: str | None = None,
+        key: str | None = None,
+        **config: Unpack[ConfigDict],
+    ) -> None:
+        """Show type checkers the keywords, which pydantic hands to the method below."""
+        super().__init_subclass__()
+
+    @classmethod
+    def __pydantic_init_subclass__(
+        cls,
+        *,
+        queue: str | None = None,
+        type: str | None = None,
+        key: str | None = None,
+        **unknown: object,
+    ) -> None:
+        """Keep what the keywords of the class say."""
+        if unknown:
+            raise TypeError(f"{cls.__name__} has no keyword {next(iter(unknown))!r}")
+        if queue is not None:
+            cls.__pgqpy_queue__ = queue
+        if type is not None:
+            setattr(cls, KIND, EventKind(cls, cls.__pgqpy_queue__, type, key))
+        elif key is not None:
+            raise TypeError(f'{cls.__name__} has a key, and needs type="…" too')
+
+
+def typed_event(*, queue: str, type: str, key: str | None = None) -> Callable[[C], C]:
+    """Make the instances of a dataclass events. It stands above `@dataclass`.
+
+    @typed_event(queue="orders", type="placed", key="customer")
+    @dataclass
+    class Placed: ...
+    """
+
+    def mark(owner: C) -> C:
+        if not dataclasses.is_dataclass(owner):
+            name = owner.__name__
+            raise TypeError(f"{name} is no dataclass: write @typed_event(…) above @dataclass")
+        setattr(owner, KIND, EventKind(owner, queue, type, key))
+        return owner
+
+    return mark
+
+
+def kind_of(owner: type[Any]) -> EventKind:
+    """Return what a class says of its events; TypeError if it is no class of typed events."""
+    kind = vars(owner).get(KIND)
+    if isinstance(kind, EventKind):
+        return kind
+    what = "names no type" if issubclass(owner, TypedEvent) else "is no typed event"
+    how = f'class {owner.__name__}(pgqpy.TypedEvent, queue="…", type="…")'
+    raise TypeError(f"{owner.__name__} {what}: write {how}")
+
+
+def row_of(event: object) -> TypedRow:
+    """Return the fields of the event that stores a typed event.
+
+    It is written, read again and written: so its data is that of an instance that fits, also if its
+    fields were set later. Raises InvalidEvent if it does not fit, TypeError for another object.
+    """
+    kind = kind_of(type(event))
+    name, adapter = kind.owner.__name__, kind.adapter
+    try:
+        text = adapter.dump_json(event, by_alias=True, warnings=False)
+        valid = adapter.validate_json(text)
+        data = adapter.dump_python(valid, mode="json", by_alias=True)
+        key = to_jsonable_python(getattr(valid, kind.key)) if kind.key else None
+    except ValidationError as error:
+        raise InvalidEvent(f"{name}: {_problems(error)}", field="data") from None
+    except PydanticSerializationError as error:
+        raise InvalidEvent(f"{name} cannot be written as JSON: {error}", field="data") from error
+    if isinstance(key, (dict, list)):
+        raise InvalidEvent(f"{name}: the key {kind.key} is no single value", field="extra1")
+    return TypedRow(kind.queue, kind.type, data, key)
+
+
+def _problems(error: ValidationError) -> str:
+    """Say in one line what is wrong, without the values, which may be secret."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    places = (".".join(map(str, each["loc"])) or "data" for each in found)
+    words = (" ".join(each["msg"].split()) for each in found)
+    return "; ".join(f"{place}: {text}" for place, text in zip(places, words, strict=True))
