@@ -23,17 +23,28 @@ class Retry(Exception):
     """Raise it in process_event to retry the event, in process_batch to get the batch again.
 
     `after` is in seconds, or a timedelta. process_event's event waits in the retry queue. It is no
-    failure: a handler may raise it as often as it likes; only other exceptions lead to a dead
-    event.
+    failure: a handler may raise it as often as it likes, with `max_attempts` until it has had the
+    event so often; then the event is dead. In process_batch of a plain consumer nothing counts.
 
-        raise Retry(after=30, reason="the bank is closed")
+        raise Retry(after=30, reason="the bank is closed", max_attempts=10)
     """
 
-    def __init__(self, after: float | timedelta, reason: str = "") -> None:
-        """Raise ValueError if `after` is negative or no number."""
+    max_attempts: int | None = None
+
+    def __init__(
+        self, after: float | timedelta, reason: str = "", max_attempts: int | None = None
+    ) -> None:
+        """Raise ValueError if `after` is negative or no number, or `max_attempts` is below 1."""
         self.after = seconds(after)
         self.reason = reason
-        super().__init__(self.after, reason)  # another process makes it anew from these
+        if max_attempts is not None and (type(max_attempts) is not int or max_attempts < 1):
+            raise ValueError(
+                f"max_attempts is a number of attempts from 1 on, not {max_attempts!r}"
+            )
+        self.max_attempts = max_attempts
+        super().__init__(
+            self.after, reason, max_attempts
+        )  # another process makes it anew from these
 
     def __str__(self) -> str:
         """Say when it comes again, and why."""
@@ -53,10 +64,10 @@ class RetryPolicy(NamedTuple):
         self, event: Event, error: BaseException, jitter: Callable[[], float] = random.random
     ) -> float | None:
         """Return the seconds until a failed event is delivered again; None if it is dead."""
-        wanted = wanted_delay(error)
+        wanted, retries = wanted_delay(error), event.retry or 0
         if wanted is not None:
-            return wanted
-        retries = event.retry or 0
+            most = error.max_attempts  # type: ignore[attr-defined]  # of Retry
+            return None if most and retries + 1 >= most and self.dead_events else wanted
         hopeless = retries >= self.max_retries or self.gives_up(error)
         if hopeless and self.dead_events:
             return None

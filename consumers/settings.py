@@ -14,10 +14,13 @@ from pgqpy.calls.inflight import MAX_LIMIT, register_shared_consumer
 from pgqpy.consumers.measures import ConsumerTotals, Outage
 from pgqpy.consumers.retry import CRASHES, CRASHES_ALONE, RetryPolicy, seconds
 from pgqpy.consumers.waiting import POLL_INTERVAL
+from pgqpy.errors import UnreadableEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import timedelta
+
+    from typing_extensions import Unpack
 
     from pgqpy.calls import Call
     from pgqpy.calls.inflight import Key
@@ -116,12 +119,24 @@ class BaseConsumer:
 
     if TYPE_CHECKING:
         # Exactly one of them is written by the subclass.
-        process_event: Callable[..., Any]
+        process_event: Any
         process_batch: Callable[..., Any]
         run: Callable[..., Any]
         # Not self.__stop: in an application's own class Consumer, Python makes the same name of it.
         _pgq_stop: Wakeup
         _pgq_session: Any  # one of the two kinds, or None
+
+    def __init_subclass__(cls, **settings: Unpack[ConsumerSettings]) -> None:
+        """Take settings as keywords of the class, too: type checkers know the names of these."""
+        super().__init_subclass__()
+        for key, value in settings.items():
+            check_known(cls, key)
+            setattr(cls, key, value)
+        marked = any("_pgq_on" in getattr(each, "__dict__", ()) for each in vars(cls).values())
+        if marked or hasattr(cls, "_pgq_routes"):
+            from pgqpy.consumers.typed import dispatch  # noqa: PLC0415  # pydantic takes 0.1 s
+
+            dispatch(cls)
 
     def __init__(self, dsn: str | None = None, **settings: Any) -> None:
         """Take where to connect (None: PGQPY_DSN, else libpq's PG*) and settings of one instance.
@@ -131,9 +146,7 @@ class BaseConsumer:
         """
         self.dsn = dsn
         for key, value in settings.items():
-            refuse_gone(f"{type(self).__name__}.{key}", key)
-            if key not in SETTINGS:
-                raise TypeError(f"{type(self).__name__} has no setting {key!r}{nearest(key)}")
+            check_known(type(self), key)
             setattr(self, key, value)
         if self.queues and not self.queue:
             self.queue = self.queues[0]
@@ -190,7 +203,7 @@ class BaseConsumer:
     def retry_policy(self) -> RetryPolicy:
         """When a failing event is delivered again (not with `on_error = "stop"`)."""
         first, longest = map(seconds, self.backoff)
-        return RetryPolicy(self.max_retries, first, longest, self.give_up)
+        return RetryPolicy(self.max_retries, first, longest, (*self.give_up, UnreadableEvent))
 
 
 SETTINGS = tuple(
@@ -258,6 +271,13 @@ def sets_part_size(consumer: BaseConsumer) -> bool:
     kinds = type(consumer).__mro__
     own = any("part_size" in vars(kind) for kind in kinds[: kinds.index(BaseConsumer)])
     return (own or consumer.part_size != BaseConsumer.part_size) and not consumer.whole_batches
+
+
+def check_known(owner: type[BaseConsumer], key: str) -> None:
+    """Raise TypeError if there is no such setting."""
+    refuse_gone(f"{owner.__name__}.{key}", key)
+    if key not in SETTINGS:
+        raise TypeError(f"{owner.__name__} has no setting {key!r}{nearest(key)}")
 
 
 def refuse_gone(place: str, key: str) -> None:
@@ -523,24 +543,31 @@ def _check_kind(consumer: BaseConsumer) -> None:
 
 def _check_handler(consumer: BaseConsumer) -> None:
     name = handler_name(consumer)
-    handler = getattr(consumer, name)
-    owner = type(consumer).__name__
-    asynchronous = inspect.iscoroutinefunction(getattr(consumer, "run", None))
+    argument = name.removeprefix("process_")
+    check_callable(type(consumer), name, getattr(consumer, name), (argument,))
+
+
+def check_callable(
+    owner: type[BaseConsumer], name: str, handler: Any, arguments: tuple[str, ...]
+) -> None:
+    """Raise TypeError if a handler is of the wrong kind, or takes other arguments."""
+    asynchronous = inspect.iscoroutinefunction(getattr(owner, "run", None))
     found = list(layers(handler))
+    place = f"{owner.__name__}.{name}"
     generators = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
     if any(is_generator(layer) for layer in found for is_generator in generators):
-        raise TypeError(f"{owner}.{name} must not `yield`: a generator does nothing when called")
+        raise TypeError(f"{place} must not `yield`: a generator does nothing when called")
     if any(map(inspect.iscoroutinefunction, found)) != asynchronous:
         kind = "async def" if asynchronous else "a plain def, or the class an AsyncConsumer"
-        raise TypeError(f"{owner}.{name} must be {kind}")
-    arguments = [name.removeprefix("process_"), *[consumer.lends] * consumer.is_transactional]
+        raise TypeError(f"{place} must be {kind}")
+    if owner.is_transactional:
+        arguments = (*arguments, owner.lends)
     try:
         inspect.signature(handler).bind(*arguments)
     except TypeError:
-        hint = (
-            "" if consumer.is_transactional else ": a TransactionalConsumer gets a connection too"
-        )
-        raise TypeError(f"{owner}.{name} must take (self, {', '.join(arguments)}){hint}") from None
+        hint = "" if owner.is_transactional else ": a TransactionalConsumer gets a connection too"
+        words = ", ".join(dict.fromkeys(("self", *arguments)))
+        raise TypeError(f"{place} must take ({words}){hint}") from None
 
 
 def _check_give_up(consumer: BaseConsumer) -> None:

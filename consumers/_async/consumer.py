@@ -333,8 +333,11 @@ class AsyncConsumer(AsyncRunnableConsumer):
     """
 
     if TYPE_CHECKING:
+
+        def process_event(self, event: Event, /) -> Awaitable[None]:
+            """Handle one event."""
+
         # mypy compares a method without its self, pyright with it.
-        process_event: Callable[[Event], Awaitable[None]] | Callable[[Any, Event], Awaitable[None]]
         process_batch: (
             Callable[[AsyncOpenBatch], Awaitable[None]]
             | Callable[[Any, AsyncOpenBatch], Awaitable[None]]
@@ -361,10 +364,12 @@ class AsyncTransactionalConsumer(AsyncRunnableConsumer):
     is_transactional = True
 
     if TYPE_CHECKING:
-        process_event: (
-            Callable[[Event, AsyncConnection[Any]], Awaitable[None]]
-            | Callable[[Any, Event, AsyncConnection[Any]], Awaitable[None]]
-        )
+
+        def process_event(
+            self, event: Event, connection: AsyncConnection[Any], /
+        ) -> Awaitable[None]:
+            """Handle one event, and write over the connection."""
+
         process_batch: (
             Callable[[AsyncOpenBatch, AsyncConnection[Any]], Awaitable[None]]
             | Callable[[Any, AsyncOpenBatch, AsyncConnection[Any]], Awaitable[None]]

@@ -333,8 +333,11 @@ class Consumer(RunnableConsumer):
     """
 
     if TYPE_CHECKING:
+
+        def process_event(self, event: Event, /) -> None:
+            """Handle one event."""
+
         # mypy compares a method without its self, pyright with it.
-        process_event: Callable[[Event], None] | Callable[[Any, Event], None]
         process_batch: (
             Callable[[OpenBatch], None]
             | Callable[[Any, OpenBatch], None]
@@ -361,10 +364,12 @@ class TransactionalConsumer(RunnableConsumer):
     is_transactional = True
 
     if TYPE_CHECKING:
-        process_event: (
-            Callable[[Event, Connection[Any]], None]
-            | Callable[[Any, Event, Connection[Any]], None]
-        )
+
+        def process_event(
+            self, event: Event, connection: Connection[Any], /
+        ) -> None:
+            """Handle one event, and write over the connection."""
+
         process_batch: (
             Callable[[OpenBatch, Connection[Any]], None]
             | Callable[[Any, OpenBatch, Connection[Any]], None]

@@ -306,7 +306,8 @@ class SharedRun:
         wanted = wanted_delay(error) is not None
         retries = work.events[0].retry or 0
         follows = "is dead" if delay is None else f"is handled again in {delay:.1f} s"
-        level = logging.DEBUG if wanted else logging.WARNING if delay is not None else logging.ERROR
+        level = logging.DEBUG if wanted else logging.WARNING
+        level = level if delay is not None else logging.ERROR
         traceback = logger.isEnabledFor(logging.DEBUG) or not retries
         text = "%s, consumer %s, retry %d, failed and %s%s"
         reason = "" if traceback else f": {describe(error)}"

@@ -6,7 +6,7 @@ import enum
 import json
 import uuid
 from dataclasses import dataclass, field
-from datetime import date, datetime, time, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
@@ -109,6 +109,10 @@ RULE = {
     "naive": (NOON.replace(tzinfo=None), "2026-01-02T12:00:00.250000"),
     "date": (date(2026, 1, 2), "2026-01-02"),
     "time": (time(12, 30), "12:30:00"),
+    "timedelta": (timedelta(days=1, seconds=2), "PT86402S"),
+    "negative": (timedelta(milliseconds=-1500), "-PT1.500000S"),
+    "bytes": ([b"\xff\x00", bytearray(b"a")], ["/wA=", "YQ=="]),
+    "keys": ({"17": 1, "true": 2, "null": 3}, {"17": 1, "true": 2, "null": 3}),
     "decimal": (Decimal("12.50"), "12.50"),
     "uuid": (NUMBER, str(NUMBER)),
     "enum": (Level.HIGH, 3),
@@ -162,11 +166,13 @@ def order(price: Any) -> dict[str, Any]:
         (order(float("nan")), "$.items[3].price is nan"),
         (order(float("-inf")), "$.items[3].price is -inf"),
         (order({1, 2}), "$.items[3].price is of type set"),
-        (order(b"x"), "$.items[3].price is of type bytes"),
         (order("a\0"), "$.items[3].price contains a NUL"),
         (order("a\ud800"), "$.items[3].price contains a lone surrogate at position 1"),
         (order({NUMBER: 1}), "$.items[3].price has a key of type UUID"),
-        (order({float("nan"): 1}), "$.items[3].price has a key that is nan"),
+        (order({float("nan"): 1}), "$.items[3].price has a key of type float"),
+        (order({17: 1}), "$.items[3].price has a key of type int"),
+        ([{True: 1}], "$[0] has a key of type bool"),
+        ({None: 1}, "$ has a key of type NoneType"),
         (order({"\ud800": 1}), "$.items[3].price has a key that contains a lone surrogate"),
         (order(Money(1)), "$.items[3].price is of type Money, which has no form in JSON"),
         (order(LOOP), "$.items[3].price[0] contains itself"),

@@ -52,6 +52,20 @@ def test_retry_has_its_own_delay_and_never_dies():
     assert policy.delay(event(None), Retry(after=timedelta(minutes=2))) == 120
 
 
+def test_retry_with_max_attempts_is_dead_at_the_last_one_whatever_the_consumers_setting_says():
+    generous, asked = RetryPolicy(max_retries=10**6), Retry(after=5, max_attempts=3)
+    assert [generous.delay(event(n), asked) for n in (None, 1, 2, 3)] == [5, 5, None, None]
+    assert RetryPolicy(max_retries=0).delay(event(1), asked) == 5
+    assert generous.delay(event(None), Retry(after=5, max_attempts=1)) is None
+    assert generous._replace(dead_events=False).delay(event(2), asked) == 5
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2.0, True, "3"])
+def test_a_number_of_attempts_that_makes_no_sense_is_refused(wrong):
+    with pytest.raises(ValueError, match="max_attempts is a number"):
+        Retry(after=1, max_attempts=wrong)
+
+
 @pytest.mark.parametrize("after", [-1, math.nan, math.inf, LONGEST * 2, timedelta(days=-1)])
 def test_a_delay_that_makes_no_sense_is_refused(after):
     with pytest.raises(ValueError, match="a delay is"):
@@ -72,8 +86,9 @@ def test_a_retry_without_a_delay_is_a_failure():
 
 def test_a_retry_comes_from_another_process_as_it_is():
     """A pool of processes would wait for ever for an exception that cannot be made anew."""
-    copy = pickle.loads(pickle.dumps(Retry(after=timedelta(minutes=1), reason="closed")))
-    assert (copy.after, copy.reason, str(copy)) == (60, "closed", "again in 60 s: closed")
+    copy = pickle.loads(pickle.dumps(Retry(timedelta(minutes=1), "closed", max_attempts=4)))
+    assert (copy.after, copy.reason, copy.max_attempts) == (60, "closed", 4)
+    assert str(copy) == "again in 60 s: closed"
 
 
 def test_a_retry_says_what_it_asks_for():

@@ -285,7 +285,7 @@ def test_what_applications_need_is_public():
     assert pgqpy.consumers.__all__ == [
         *("AsyncClaimedList", "AsyncConsumer", "AsyncOpenBatch", "AsyncTransactionalConsumer"),
         *("BaseConsumer", "ClaimedList", "Consumer", "ConsumerSettings", "OpenBatch", "Retry"),
-        "TransactionalConsumer",
+        *("TransactionalConsumer", "on"),
     ]  # fmt: skip
 
 
