@@ -57,17 +57,23 @@ ConsumerClass = type[BaseConsumer]
 
 def import_class(place: str) -> ConsumerClass:
     """Import the class ``module:Class``; the module may be in the working directory."""
+    found = import_object(place, "billing:Billing")
+    if not (isinstance(found, type) and issubclass(found, BaseConsumer)):
+        msg = f"{place} is no Consumer: subclass a class of pgqpy.consumers"
+        raise click.ClickException(msg)
+    return found
+
+
+def import_object(place: str, example: str, base: type = BaseConsumer) -> Any:
+    """Import what ``module:Class`` names."""
     module_name, colon, class_name = place.partition(":")
     if not (module_name and colon and class_name):
-        msg = f"'{place}' names no class: write module:Class, such as billing:Billing"
+        msg = f"'{place}' names no class: write module:Class, such as {example}"
         raise click.UsageError(msg)
     module = _import_module(module_name)
     found = getattr(module, class_name, None)
     if found is None:
-        msg = f"module {module_name} has no class {class_name}{_suggest(module)}"
-        raise click.ClickException(msg)
-    if not (isinstance(found, type) and issubclass(found, BaseConsumer)):
-        msg = f"{place} is no Consumer: subclass a class of pgqpy.consumers"
+        msg = f"module {module_name} has no class {class_name}{_suggest(module, base)}"
         raise click.ClickException(msg)
     return found
 
@@ -210,13 +216,13 @@ def _brief(exc: BaseException) -> str:
     return describe(exc)
 
 
-def _suggest(module: object) -> str:
+def _suggest(module: object, base: type) -> str:
     names = [
         name
         for name, value in vars(module).items()
         if isinstance(value, type)
-        and issubclass(value, BaseConsumer)
-        and value not in vars(consumers).values()
+        and issubclass(value, base)
+        and value not in (base, *vars(consumers).values())
     ]
     return f"; it has {', '.join(names)}" if names else ""
 

@@ -15,6 +15,7 @@ from pgqpy.calls import PAYLOAD_LIMIT
 from pgqpy.calls.payload import FIELDS
 from pgqpy.cli import complete, queries
 from pgqpy.cli.event_list import list_
+from pgqpy.cli.event_schema import schema
 from pgqpy.cli.event_waiting import delete, retry, show
 from pgqpy.cli.options import (
     Noun,
@@ -321,5 +322,5 @@ def cancel(
     show_rows([each._asdict() for each in told], STATES, as_json=as_json)
 
 
-for command in (list_, show, retry, delete):
+for command in (list_, show, retry, delete, schema):
     event.add_command(command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 TABLES = ("delta", "iceberg")
+TYPED = re.compile(r"[\w.]+:[A-Z]\w*[a-z]\w*")  # orders:Placed, and no DDL such as id:INT
 FORMATS = ("parquet", "json", *TABLES, "console")
 
 
@@ -55,7 +57,8 @@ def _interval(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 @click.option(
     "--schema",
     metavar="DDL",
-    help="Columns of the JSON objects in the events' data; infer: find them in the newest events.",
+    help="Columns of the JSON objects in the events' data, or the module:Class of a typed event; "
+    "infer: find them in the newest events.",
 )
 @click.option(
     "--rescue",
@@ -167,6 +170,10 @@ def clean(*, older_than: timedelta, dry_run: bool, **place: Any) -> None:
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options that were set; UsageError if two exclude each other."""
     chosen = {name: value for name, value in options.items() if value not in (None, False, ())}
+    if TYPED.fullmatch(chosen.get("schema", "")):
+        from pgqpy.cli.event_schema import columns
+
+        chosen["schema"] = columns(chosen["schema"])
     console = chosen["format"] == "console"
     if not console and "to" not in chosen:
         raise click.UsageError("--to is missing: name a folder, or use --format console")

@@ -14,7 +14,7 @@ from pgqpy.cli.app import app
 from tests.cli.support import Run, failed_with
 from tests.docs.markdown import text
 
-MOST = 47  # commands: 40, those of captured tables, queue rename and pipeline clean
+MOST = 48  # commands: 40, those of captured tables, queue rename, pipeline clean, event schema
 READERS = """
     schema status, queue list, queue show, consumer list, consumer show, event list, event show,
     event cancel, cron list, archive list, ticker status, doctor, top
