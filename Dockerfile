@@ -1,7 +1,7 @@
 # pgqpy's commands, and the demo of docker-compose.yml in /demo. `--target spark` adds Spark and Java.
 FROM python:3.12-slim AS build
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml pgqpy_pytest.py README.md LICENSE ./
 COPY schema schema
 COPY ticker ticker
 COPY consumers consumers

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+    from datetime import timedelta
+
+    from typing_extensions import Self
 
 
 class Event(NamedTuple):
@@ -34,6 +37,32 @@ class Event(NamedTuple):
     extra2: str | None = None
     extra3: str | None = None
     extra4: str | None = None
+
+    @classmethod
+    def make(
+        cls,
+        type: str | None,
+        data: object = None,
+        extra1: object = None,
+        extra2: object = None,
+        extra3: object = None,
+        extra4: object = None,
+        *,
+        id: int = 1,
+        time: datetime | None = None,
+        txid: int = 1,
+        retry: int | None = None,
+    ) -> Self:
+        """Return an event as consumers get it, for tests of handlers without a database.
+
+        Data and extras are stored as by `insert_event`, which InvalidEvent refers to. `time` is now
+        unless it is said.
+        """
+        from pgqpy.calls import payload  # noqa: PLC0415  # for tests only
+
+        octets = payload.encode((type, data, extra1, extra2, extra3, extra4))
+        fields = [None if each is None else each.decode() for each in octets]
+        return cls(id, time or datetime.now(timezone.utc), txid, retry, *fields)
 
     def json(self) -> Any:  # any JSON value
         """Parse `data` as JSON; None if there is none. ValueError names the event."""

@@ -25,7 +25,6 @@ SHORT = {
     "pgqpy/pipeline/run.py": "the entry, which imports pyspark only when it runs",
     "pgqpy/log_format.py": "shared by the ticker and pgqpy consumer run",
     "pgqpy/settings.py": "below all that have settings",
-    "pgqpy/testing.py": "the name that applications import in their tests",
     "tools/postgres.py": "a script",
 }
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
