@@ -1,4 +1,4 @@
-"""The plugin of pytest: its fixtures, run by pytest in a folder of their own."""
+"""The plugin of pytest, run in a folder of its own. docs/testing.md uses its temporary server."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tests.docs.markdown import blocks
 
 ALL = """
 from psycopg.conninfo import conninfo_to_dict
@@ -37,12 +35,6 @@ def run_pytest(folder: Path, *options: str, **environment: str) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
-
-
-def test_the_page_is_a_test_that_passes_on_a_temporary_server(tmp_path: Path) -> None:
-    (block,) = [block for block in blocks("docs/testing.md") if block.language == "python"]
-    (tmp_path / block.note).write_text(block.text, encoding="utf-8")
-    assert "3 passed" in run_pytest(tmp_path)
 
 
 @pytest.mark.parametrize("by", ["variable", "option"])
