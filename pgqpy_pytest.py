@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pgqpy
-    from pgqpy.testing import Server
 
 INI = "pgqpy_test_dsn"
+FAST = {"fsync": "off", "shared_buffers": "16MB"}  # a crash may lose all
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,17 +26,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def pgq_server(pytestconfig: pytest.Config) -> Iterator[Server]:
-    """Run a server, unless PGQPY_TEST_DSN or the option pgqpy_test_dsn names one."""
-    from pgqpy.testing import server_for_tests  # noqa: PLC0415  # see above
+def pgq_server(pytestconfig: pytest.Config) -> Iterator[str]:
+    """Run a server, unless PGQPY_TEST_DSN or pgqpy_test_dsn names one; return a DSN of it."""
+    if dsn := os.environ.get("PGQPY_TEST_DSN") or pytestconfig.getini(INI):
+        yield dsn
+        return
+    from pgqpy.testing import embedded_server  # noqa: PLC0415  # see above
 
-    dsn = os.environ.get("PGQPY_TEST_DSN") or pytestconfig.getini(INI)
-    with server_for_tests(dsn) as server:
-        yield server
+    with embedded_server(settings=FAST) as server:
+        yield server.dsn()
 
 
 @pytest.fixture(scope="session")
-def _pgq_template(pgq_server: Server) -> Iterator[str]:
+def _pgq_template(pgq_server: str) -> Iterator[str]:
     from pgqpy.testing import new_database  # noqa: PLC0415  # see above
 
     with new_database(pgq_server) as name:
@@ -44,12 +46,14 @@ def _pgq_template(pgq_server: Server) -> Iterator[str]:
 
 
 @pytest.fixture
-def pgq_database(pgq_server: Server, _pgq_template: str) -> Iterator[str]:
+def pgq_database(pgq_server: str, _pgq_template: str) -> Iterator[str]:
     """Make a database for this test alone, with the schema pgq, and return its DSN."""
+    from psycopg.conninfo import make_conninfo  # noqa: PLC0415  # see above
+
     from pgqpy.testing import new_database  # noqa: PLC0415  # see above
 
     with new_database(pgq_server, _pgq_template) as name:
-        yield pgq_server.dsn(name)
+        yield make_conninfo(pgq_server, dbname=name)
 
 
 @pytest.fixture

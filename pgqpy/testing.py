@@ -1,7 +1,4 @@
-"""For an application's tests: servers, databases, time that moves, and what was inserted.
-
-The fixtures of pytest in pgqpy_pytest.py call these.
-"""
+"""For an application's tests: servers, databases, time that moves, and what was inserted."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import os
 import secrets
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
@@ -27,19 +24,10 @@ if TYPE_CHECKING:
 
     from typing_extensions import LiteralString
 
-__all__ = [
-    "EmbeddedServer",
-    "advance",
-    "embedded_server",
-    "emitted",
-    "new_database",
-    "server_for_tests",
-]
+__all__ = ["EmbeddedServer", "advance", "embedded_server", "emitted", "new_database"]
 
 T = TypeVar("T")
 
-# A crash may lose all: a test's database needs no disk. Each clone searches the shared buffers.
-FAST: dict[str, str | int] = {"fsync": "off", "shared_buffers": "16MB"}
 _numbers = itertools.count(1)
 
 # What is due at a time. A sweep of a shared consumer then looks at all that is due, not only at
@@ -54,61 +42,27 @@ ADVANCE: tuple[LiteralString, ...] = (
 )
 
 
-class Server(Protocol):
-    """A server that a test may make databases on."""
-
-    def dsn(self, dbname: str = ..., /) -> str:
-        """Return the connection string of a database."""
-
-
-class NamedServer:
-    """A server that runs already."""
-
-    def __init__(self, dsn: str) -> None:
-        """Take the connection string of a database of it."""
-        self._dsn = dsn
-
-    def dsn(self, dbname: str | None = None, /) -> str:
-        """Return the connection string of a database; without a name, of the one given."""
-        return make_conninfo(self._dsn, dbname=dbname)
-
-
 @contextmanager
-def server_for_tests(dsn: str | None = None) -> Iterator[Server]:
-    """Yield the server of a DSN, whose role may create databases; None: a temporary one.
-
-    Raises MissingExtra if that needs pgqpy[embedded].
-    """
-    if dsn:
-        yield NamedServer(dsn)
-        return
-    with embedded_server(settings=FAST) as server:
-        yield server
-
-
-@contextmanager
-def new_database(server: Server, template: str | None = None) -> Iterator[str]:
-    """Make a database, yield its name, and drop it with all sessions on it.
+def new_database(server: str, template: str | None = None) -> Iterator[str]:
+    """Make a database on the server of a DSN, yield its name, and drop it with its sessions.
 
     The schema is installed there; with a `template`, which nobody is connected to, it is copied.
     """
     name = f"pgqpy_test_{os.getpid()}_{next(_numbers)}_{secrets.token_hex(4)}"
-    create = sql.SQL("create database {} template {}")
-    with connect(server.dsn()) as admin:
-        source = sql.Identifier(template or "template0")
-        admin.connection.execute(create.format(sql.Identifier(name), source))
+    create, drop = "create database {} template {}", "drop database {} with (force)"
+    with connect(server) as client:
+        execute, new = client.connection.execute, sql.Identifier(name)
+        execute(sql.SQL(create).format(new, sql.Identifier(template or "template0")))
         try:
             if template is None:
                 # Roles belong to the whole server: one process after the other makes them.
-                key = [locks.ENGINE, locks.INSTALLING]
-                admin.connection.execute("select pg_advisory_lock(%s, %s)", key)
-                with connect(server.dsn(name)) as client:
-                    install(client.connection)
-                admin.connection.execute("select pg_advisory_unlock(%s, %s)", key)
+                execute("select pg_advisory_lock(%s, %s)", [locks.ENGINE, locks.INSTALLING])
+                with connect(make_conninfo(server, dbname=name)) as inside:
+                    install(inside.connection)
+                execute("select pg_advisory_unlock_all()")
             yield name
         finally:
-            drop = sql.SQL("drop database {} with (force)")
-            admin.connection.execute(drop.format(sql.Identifier(name)))
+            execute(sql.SQL(drop).format(new))
 
 
 def advance(dsn: str, **length: float) -> None:
@@ -130,6 +84,7 @@ def emitted(dsn: str, what: str | type[Any]) -> list[Any]:
     """Return the events that were committed to a queue, delayed ones too, by their ids.
 
     `what` is the name of the queue, or a class of typed events: then its instances are returned.
+    Raises QueueNotFound.
     """
     if isinstance(what, str):
         return _events(dsn, what)
@@ -140,22 +95,16 @@ def emitted(dsn: str, what: str | type[Any]) -> list[Any]:
 
 
 def _events(dsn: str, queue: str) -> list[Event]:
+    fields = sql.SQL(", ").join(sql.Identifier(f"ev_{name}") for name in Event._fields)
+    select = sql.SQL(
+        "select {0} from {1} where ev_owner is null union all "
+        "select {0} from pgq.delayed_event where ev_queue = %s order by ev_id"
+    )
     with connect(dsn) as client:
-        found = client.connection.execute(
-            "select queue_id, queue_data_pfx from pgq.queue where queue_name = %s", [queue]
-        ).fetchone()
+        execute = client.connection.execute
+        find = "select queue_id, queue_data_pfx from pgq.queue where queue_name = %s"
+        found = execute(find, [queue]).fetchone()
         if found is None:
             raise QueueNotFound(queue=queue)
-        number, tables = found
-        select = sql.SQL(
-            """
-            select ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,
-                   ev_extra1, ev_extra2, ev_extra3, ev_extra4
-              from {} where ev_owner is null
-             union all
-            select ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,
-                   ev_extra1, ev_extra2, ev_extra3, ev_extra4
-              from pgq.delayed_event where ev_queue = %s
-             order by ev_id"""
-        ).format(sql.Identifier(*tables.split(".")))
-        return [Event._make(row) for row in client.connection.execute(select, [number])]
+        table = sql.Identifier(*found[1].split("."))
+        return [Event._make(row) for row in execute(select.format(fields, table), [found[0]])]

@@ -97,23 +97,15 @@ class TypedEvent(BaseModel):
         super().__init_subclass__()
 
     @classmethod
-    def __pydantic_init_subclass__(
-        cls,
-        *,
-        queue: str | None = None,
-        type: str | None = None,
-        key: str | None = None,
-        **unknown: object,
-    ) -> None:
+    def __pydantic_init_subclass__(cls, **keywords: Any) -> None:
         """Keep what the keywords of the class say."""
-        if unknown:
-            raise TypeError(f"{cls.__name__} has no keyword {next(iter(unknown))!r}")
-        if queue is not None:
-            cls.__pgqpy_queue__ = queue
-        if type is not None:
-            setattr(cls, KIND, EventKind(cls, cls.__pgqpy_queue__, type, key))
-        elif key is not None:
-            raise TypeError(f'{cls.__name__} has a key, and needs type="…" too')
+        cls.__pgqpy_queue__ = keywords.pop("queue", cls.__pgqpy_queue__)
+        unknown = keywords.keys() - {"type", "key"}
+        if unknown or (keywords and "type" not in keywords):
+            what = f"no keyword {unknown.pop()!r}" if unknown else 'a key, and needs type="…" too'
+            raise TypeError(f"{cls.__name__} has {what}")
+        if keywords:
+            setattr(cls, KIND, EventKind(cls, cls.__pgqpy_queue__, **keywords))
 
 
 def typed_event(*, queue: str, type: str, key: str | None = None) -> Callable[[C], C]:

@@ -55,7 +55,7 @@ def schema(place: str, *, ddl: bool, old: TextIO | None) -> int:
     Keep it in a file beside the class. --check in CI then finds a change that cannot read the
     events that are there: one line for each field that breaks.
 
-    Example: pgqpy event schema orders:Placed --check placed.json
+    Example: pgqpy event schema orders:Placed --ddl
     """
     if ddl and old is not None:
         raise click.UsageError("--ddl and --check exclude each other")

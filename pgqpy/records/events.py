@@ -55,8 +55,8 @@ class Event(NamedTuple):
     ) -> Self:
         """Return an event as consumers get it, for tests of handlers without a database.
 
-        Data and extras are stored as by `insert_event`, which InvalidEvent refers to. `time` is now
-        unless it is said.
+        Data and extras are written as by `insert_event`; InvalidEvent says what cannot be. `time`
+        is now if it is left out.
         """
         from pgqpy.calls import payload  # noqa: PLC0415  # for tests only
 

@@ -91,10 +91,11 @@ ARGUMENTS = {  # of the commands that need some; they run in alphabetical order
     "queue show": "purchases",
     "schema repair": "purchases",
 }
-ELSEWHERE = {  # commands that do not end by themselves, or take long
+ELSEWHERE = {  # commands that do not end by themselves, take long, or use no database
     "consumer run": "test_a_consumer",
     "dashboard": "tests/dashboard/test_pages.py",
     "demo": "a ticker, a client and a consumer, which have their tests",
+    "event schema": "it connects to no database",
     "pipeline clean": "it connects to no database",
     "pipeline run": "tests/pipeline/test_command.py",
     "simulate": "a client and consumers, which have their tests",

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 ALL = """
-from psycopg.conninfo import conninfo_to_dict
-
 def test_the_server_is_the_one_that_is_named(pgq_server, pgq_database, pgq_queue, emitted):
-    assert conninfo_to_dict(pgq_server.dsn()) == conninfo_to_dict({dsn!r})
+    assert pgq_server == {dsn!r}
     client = pgq_queue("orders")
     client.insert_event("orders", "placed", "a")
     assert [event.data for event in emitted("orders")] == ["a"]
