@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from pgqpy import json_schemas
-from pgqpy.cli.pipeline import TYPED
+from pgqpy.cli import pipeline
 from tests.cli.support import Module, Run, failed_with
 
 
@@ -215,15 +215,10 @@ def test_what_is_no_typed_event_is_one_line(
     failed_with(run("event", "schema", name + place), code, says)
 
 
-@pytest.mark.parametrize(
-    ("text", "typed"),
-    [
-        ("orders:Placed", True),
-        ("a.b:P2x", True),
-        ("id:INT", False),
-        ("id:int", False),
-        ("infer", 0),
-    ],
-)
-def test_a_pipeline_tells_a_class_from_columns(text: str, typed: bool) -> None:
-    assert bool(TYPED.fullmatch(text)) == bool(typed)
+def test_a_pipeline_takes_the_columns_of_a_class(module: Module) -> None:
+    options = {"format": "parquet", "to": "lake"}
+    name = module(MODULE)
+    columns = pipeline._checked({**options, "schema": f"{name}:Placed"})["schema"]
+    assert columns == "id BIGINT NOT NULL, note STRING"
+    for ddl in ("id:INT", "id:int", "infer", "id INT, at TIMESTAMP"):
+        assert pipeline._checked({**options, "schema": ddl})["schema"] == ddl

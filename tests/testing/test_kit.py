@@ -43,6 +43,19 @@ def test_retries_and_delays_are_due_when_time_has_passed(
     assert consumer.drain() == (0, 1, 0)
 
 
+def test_time_passes_also_for_a_consumer_that_has_looked_just_now(
+    client: pgqpy.Client, dsn: str, new_orders: str
+) -> None:
+    consumer = Late(dsn, name="sharing", shared=True)
+    consumer.drain()
+    client.insert_event("orders", "placed", "now")
+    assert consumer.drain() == (0, 1, 0)
+    swept = "front_due = now() - interval '3 s', front_looked = now(), front_swept = now()"
+    client.connection.execute(f"update pgq.front set {swept}".encode())
+    advance(dsn, hours=3)
+    assert consumer.drain() == (1, 0, 0)
+
+
 def test_leases_and_dedup_keys_end_when_time_has_passed(
     client: pgqpy.Client, dsn: str, new_orders: str
 ) -> None:
