@@ -22,7 +22,7 @@ def ddl(written: Any, read: Any) -> str:
 
     `written` says what is stored, `read` what has to be there: older events may lack the rest.
     """
-    root, needed = _resolved(written, written), _places(read)[""].required
+    root, needed = _resolved(written, written), _places(read)[""].required or set()
     if "properties" not in root:
         raise ValueError("the data is no object with fields, so it has no columns")
     columns = []
@@ -65,7 +65,7 @@ class Place:
 
     kinds: dict[str, str] = field(default_factory=dict)  # words or values, and their types
     limits: dict[tuple[str, str], Any] = field(default_factory=dict)  # by type and name
-    required: set[str] = field(default_factory=set)
+    required: set[str] | None = None  # in each of the objects that may stand here; None: no object
     closed: bool = False  # unknown fields are refused
 
 
@@ -81,7 +81,7 @@ def breaks(written: Any, read: Any) -> list[str]:
                 lines.append(f"{name} is removed, and unknown fields are refused")
             continue
         lines += [f"{name} {each}" for each in _narrower(before, after)]
-        for each in sorted(after.required - before.required):
+        for each in sorted((after.required or set()) - (before.required or set())):
             full = f"{path}.{each}"
             had = "may be missing" if full in old else "is new"
             lines.append(f"{full.removeprefix('.')} {had}, and is required")
@@ -123,7 +123,9 @@ def _note(
         words = " ".join(filter(None, (type_ or "anything", kind.get("format"))))
         place.kinds.update(dict.fromkeys(map(repr, kind.get("enum", ())), type_) or {words: type_})
         place.limits.update({(type_, key): kind[key] for key in LIMITS if key in kind})
-        place.required.update(kind.get("required", ()))
+        if type_ == "object":
+            needed = set(kind.get("required", ()))
+            place.required = needed if place.required is None else place.required & needed
         place.closed |= kind.get("additionalProperties") is False
         for step, inner in _parts(kind):
             _note(inner, root, path + step, places, (*above, name))

@@ -138,6 +138,11 @@ def test_each_change_that_cannot_read_old_events_is_a_line(
     assert breaks(Old, changed(**fields)) == told
 
 
+def test_an_alternative_may_be_added_and_not_be_taken_away() -> None:
+    assert breaks(Line, Line | Tree) == []
+    assert breaks(Line | Tree, Line) == ["sku may be missing, and is required"]
+
+
 def test_a_field_that_is_gone_breaks_where_unknown_ones_are_refused() -> None:
     class Strict(BaseModel):
         model_config = ConfigDict(extra="forbid")
