@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from psycopg import AsyncCopy
 
-    from pgqpy.calls import Call, Interval, Payload
+    from pgqpy.calls import Interval, Payload
     from pgqpy.calls.bulk import Piece
     from pgqpy.calls.payload import Dataclass
     from pgqpy.client._async.runner import CallOrigin

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from psycopg import Copy
 
-    from pgqpy.calls import Call, Interval, Payload
+    from pgqpy.calls import Interval, Payload
     from pgqpy.calls.bulk import Piece
     from pgqpy.calls.payload import Dataclass
     from pgqpy.client._sync.runner import CallOrigin
