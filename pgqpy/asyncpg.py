@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from pgqpy.calls import Call, Interval, Payload
-    from pgqpy.calls.payload import Default
+    from pgqpy.calls.payload import Dataclass, Default
     from pgqpy.calls.produce import EmitOptions
     from pgqpy.client._rows import AsyncEvents
+    from pgqpy.typed_events import TypedEvent
 
     Connection: TypeAlias = asyncpg.Connection | PoolConnectionProxy
 
@@ -35,15 +36,16 @@ T = TypeVar("T")
 
 async def emit(
     connection: Connection,
-    queue: str,
-    type: str | None,
+    queue: str | TypedEvent | Dataclass,
+    type: str | None = None,
     data: Payload = None,
     **options: Unpack[EmitOptions],
 ) -> int:
     """Insert one event in the connection's transaction, or alone; return the event's id.
 
-    `type`, `data` and the options are those of `Client.insert_event`; `key` is extra1, and
-    `json_default` converts what has no form in JSON. An error undoes only the call: the transaction
+    `queue` is a name, or a typed event and nothing but options. `type`, `data` and the options are
+    those of `Client.insert_event`; `key` is extra1, and `json_default` converts what has no form in
+    JSON. An error undoes only the call: the transaction
     goes on. Raises what `Client.insert_event` raises.
 
         async with connection.transaction():

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from pgqpy.calls._call import Row
     from pgqpy.calls.bulk import Piece
-    from pgqpy.calls.payload import Default, Payload
+    from pgqpy.calls.payload import Dataclass, Default, Payload
+    from pgqpy.typed_events import TypedEvent
 
     Events = Event | int | Iterable[Event | int]
 
@@ -128,9 +129,9 @@ class EmitOptions(TypedDict, total=False):
 
 
 def emit(
-    queue: str,
-    type: str | None,
-    data: Payload,
+    queue: str | TypedEvent | Dataclass,
+    type: str | None = None,
+    data: Payload = None,
     *,
     key: Payload = None,
     extra2: Payload = None,
@@ -139,9 +140,19 @@ def emit(
     json_default: Default | None = None,
     **more: Any,
 ) -> Call[int]:
-    """Insert one event over the connection of another driver: `key` is its extra1."""
-    fields = (type, data, key, extra2, extra3, extra4)
-    return insert_one(queue, *fields, default=json_default, **more)
+    """Insert one event over the connection of another driver: `key` is its extra1.
+
+    A typed event in place of the queue says all but the options. Raises as `Client.insert` then.
+    """
+    if not isinstance(queue, str):
+        from pgqpy.typed_events import row_of  # noqa: PLC0415  # pydantic takes 0.1 s
+
+        if (type, data, key) != (None, None, None):
+            raise TypeError("a typed event has its type, data and key: give only options with it")
+        queue, *first = row_of(queue)
+    else:
+        first = [type, data, key]
+    return insert_one(queue, *first, extra2, extra3, extra4, default=json_default, **more)
 
 
 def insert_events(queue: str, piece: Piece) -> Call[list[int]]:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from pgqpy.calls import Call, Payload
+    from pgqpy.calls.payload import Dataclass
     from pgqpy.calls.produce import EmitOptions
+    from pgqpy.typed_events import TypedEvent
 
     AnySession = Session | scoped_session[Any] | Connection
     AnyAsyncSession = AsyncSession | async_scoped_session[Any] | AsyncConnection
@@ -34,15 +36,16 @@ AUTOCOMMIT = (
 
 def emit(
     session: AnySession,
-    queue: str,
-    type: str | None,
+    queue: str | TypedEvent | Dataclass,
+    type: str | None = None,
     data: Payload = None,
     **options: Unpack[EmitOptions],
 ) -> int:
     """Insert one event in the transaction of a session, or connection; return the event's id.
 
-    `type`, `data` and the options are those of `Client.insert_event`; `key` is extra1, and
-    `json_default` converts what has no form in JSON. The driver is psycopg, psycopg2 or asyncpg. It
+    `queue` is a name, or a typed event and nothing but options. `type`, `data` and the options are
+    those of `Client.insert_event`; `key` is extra1, and `json_default` converts what has no form in
+    JSON. The driver is psycopg, psycopg2 or asyncpg. It
     does not flush. An error undoes only the call: the transaction goes on.
 
     Raises what `Client.insert_event` raises, and WrongTransaction if the session is in autocommit.
@@ -56,8 +59,8 @@ def emit(
 
 async def aemit(
     session: AnyAsyncSession,
-    queue: str,
-    type: str | None,
+    queue: str | TypedEvent | Dataclass,
+    type: str | None = None,
     data: Payload = None,
     **options: Unpack[EmitOptions],
 ) -> int:

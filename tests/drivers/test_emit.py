@@ -26,6 +26,11 @@ class Base(DeclarativeBase):
     pass
 
 
+class Placed(pgqpy.TypedEvent, queue="orders", type="placed", key="customer"):
+    order: int
+    customer: str
+
+
 class Order(Base):
     __tablename__ = "shop_order"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -48,6 +53,14 @@ async def test_an_event_belongs_to_the_sessions_transaction(play, connection, in
     first, second = inserted()
     assert first == ("placed", '{"order":1}', "ann", None, "x", "4")
     assert second == (None, "100 % 😀 '%s' $1", None, None, None, None)
+
+
+async def test_a_typed_event_says_its_queue_type_and_key(play, inserted) -> None:
+    await play.emit(Placed(order=1, customer="ann"), extra2="web")
+    await play.commit()
+    assert inserted() == [("placed", '{"order":1,"customer":"ann"}', "ann", "web", None, None)]
+    with pytest.raises(TypeError, match="give only options with it"):
+        await play.emit(Placed(order=1, customer="ann"), "placed")
 
 
 async def test_an_error_of_the_server_is_the_clients_and_leaves_the_transaction_usable(
