@@ -12,6 +12,7 @@ COVER ?=
 DEMO ?=
 CASE ?=
 LONG ?=
+DJANGO ?= 5.2
 FILES ?=
 SECONDS ?= 40
 SEED ?= 1
@@ -25,7 +26,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo postgres test test-slow test-long stress test-prometheus test-browser mutants screenshots check fix bench smoke compose clean
+.PHONY: help setup demo postgres test test-slow test-long stress test-prometheus test-browser test-django mutants screenshots check fix bench smoke compose clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -87,6 +88,12 @@ mutants: $(STAMP)  ## Run mutants of the engine's SQL (FILES=schema/functions/co
 	@$(BIN)/python tools/mutate_sql.py --jobs $(JOBS) $(if $(LIMIT),--limit $(LIMIT)) $(FILES) && echo "make mutants: passed" \
 	  || { echo "make mutants: FAILED"; exit 1; }
 
+# Beside the release in .venv: it comes first on the path.
+test-django: $(STAMP)  ## Test with another release of Django (DJANGO=6.0, which wants Python 3.12)
+	@$(BIN)/python -m pip install --quiet --upgrade --target .django 'django==$(DJANGO).*'
+	@PYTHONPATH=$(CURDIR)/.django $(BIN)/python -m pytest tests/django && echo "make test-django: passed" \
+	  || { echo "make test-django: FAILED"; exit 1; }
+
 screenshots: $(STAMP)  ## Take the pictures of the dashboard in docs/images, of a made-up shop
 	@command -v chromium >/dev/null || { echo "chromium is missing: apt-get install chromium (Debian, Ubuntu)"; exit 1; }
 	@$(BIN)/python -m pip install --quiet 'playwright>=1.50' 'pillow>=11'
@@ -138,4 +145,4 @@ compose: $(SECRETS:%=.secrets/%_password)  ## Run PostgreSQL, ticker, demo and d
 	@$(PYTHON) -c 'import secrets; print(secrets.token_urlsafe(24))' >$@ && chmod 644 $@
 
 clean:  ## Remove .venv and what tools left behind
-	rm -rf $(VENV) build dist .coverage* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .mutants
+	rm -rf $(VENV) build dist .coverage* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .mutants .django

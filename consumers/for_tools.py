@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgqpy.consumers._async.consumer import AsyncRunnableConsumer
 from pgqpy.consumers._async.handler_connection import AsyncLentConnection
 from pgqpy.consumers._sync.consumer import RunnableConsumer
-from pgqpy.consumers._sync.handler_connection import LentConnection
+from pgqpy.consumers._sync.handler_connection import HandlerConnection, LentConnection
 from pgqpy.consumers._sync.lock import RunningLock
 from pgqpy.consumers._sync.session import Session
 from pgqpy.consumers.connections import is_collision, is_loss
@@ -14,6 +14,7 @@ from pgqpy.consumers.waiting import Wakeup, take_notifications
 __all__ = [
     "AsyncLentConnection",
     "AsyncRunnableConsumer",
+    "HandlerConnection",
     "LentConnection",
     "RunnableConsumer",
     "RunningLock",

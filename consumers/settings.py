@@ -114,7 +114,7 @@ class BaseConsumer:
     signals: bool = True  # SIGTERM, SIGINT and SIGHUP end run()
 
     is_transactional = False  # handlers get the connection on which the batch is finished
-    lends = "connection"  # what a transactional handler gets besides
+    lends = "connection"  # what a transactional handler gets besides; empty: nothing
     whole_batches = False  # process_batch gets no parts of a batch
 
     if TYPE_CHECKING:
@@ -125,6 +125,7 @@ class BaseConsumer:
         # Not self.__stop: in an application's own class Consumer, Python makes the same name of it.
         _pgq_stop: Wakeup
         _pgq_session: Any  # one of the two kinds, or None
+        session_kind: Any  # the class of its sessions
 
     def __init_subclass__(cls, **settings: Unpack[ConsumerSettings]) -> None:
         """Take settings as keywords of the class, too: type checkers know the names of these."""
@@ -560,7 +561,7 @@ def check_callable(
     if any(map(inspect.iscoroutinefunction, found)) != asynchronous:
         kind = "async def" if asynchronous else "a plain def, or the class an AsyncConsumer"
         raise TypeError(f"{place} must be {kind}")
-    if owner.is_transactional:
+    if owner.is_transactional and owner.lends:
         arguments = (*arguments, owner.lends)
     try:
         inspect.signature(handler).bind(*arguments)

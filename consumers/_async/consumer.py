@@ -53,6 +53,8 @@ RECONNECT_BASE, RECONNECT_MAX = 0.1, 10.0  # seconds
 class AsyncRunnableConsumer(BaseConsumer):
     """What all consumers have: start, reconnect and stop."""
 
+    session_kind: type[AsyncSession] = AsyncSession
+
     def __init__(self, dsn: str | None = None, **settings: Unpack[ConsumerSettings]) -> None:
         super().__init__(dsn, **settings)
         self._pgq_stop: AsyncWakeup = AsyncWakeup()
@@ -221,7 +223,7 @@ class AsyncRunnableConsumer(BaseConsumer):
         dsn = default_dsn() if self.dsn is None else self.dsn
         self._pgq_state.progress = progress
         name, shared = f"pgqpy consumer {self.name}", self._pgq_shared
-        session = await AsyncSession.open(dsn, name, LOCK_TIMEOUT, any_session=self.is_shared)
+        session = await self.session_kind.open(dsn, name, LOCK_TIMEOUT, any_session=self.is_shared)
         self._pgq_session = session
         try:
             if shared is None:

@@ -189,7 +189,8 @@ class AsyncTransactionalHandlers(AsyncHandlers):
 
     async def _open(self) -> AsyncSession:
         name = f"pgqpy handler of {self._consumer.name}"
-        session = await AsyncSession.open(self._dsn, name, LOCK_TIMEOUT, any_session=True)
+        kind: type[AsyncSession] = self._consumer.session_kind
+        session = await kind.open(self._dsn, name, LOCK_TIMEOUT, any_session=True)
         self._all.append(session)
         await session.restore_settings()
         return session

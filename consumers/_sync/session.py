@@ -73,6 +73,8 @@ REGISTERED = """
 class Session:
     """A connection in autocommit, its client, and its notifications."""
 
+    kind: type[HandlerConnection] = HandlerConnection
+
     def __init__(self, connection: HandlerConnection, dsn: str) -> None:
         self.connection = connection
         self.dsn = dsn
@@ -97,9 +99,8 @@ class Session:
         """
         settings = SETTINGS | {"lock_timeout": lock_timeout}
         defaults = {"fallback_application_name": application}
-        kind = HandlerConnection
         connection = open_session(
-            dsn, settings, kind=kind, defaults=defaults, any_session=any_session
+            dsn, settings, kind=cls.kind, defaults=defaults, any_session=any_session
         )
         session = cls(connection, dsn)
         session.lock_timeout = lock_timeout

@@ -189,7 +189,8 @@ class TransactionalHandlers(Handlers):
 
     def _open(self) -> Session:
         name = f"pgqpy handler of {self._consumer.name}"
-        session = Session.open(self._dsn, name, LOCK_TIMEOUT, any_session=True)
+        kind: type[Session] = self._consumer.session_kind
+        session = kind.open(self._dsn, name, LOCK_TIMEOUT, any_session=True)
         self._all.append(session)
         session.restore_settings()
         return session

@@ -24,7 +24,7 @@ import psycopg
 import structlog
 from structlog.stdlib import ProcessorFormatter
 
-from pgqpy import calls, consumers
+from pgqpy import calls
 from pgqpy.child_processes import own_process
 from pgqpy.cli.failures import FAILED, USAGE
 from pgqpy.cli.metrics_port import serving
@@ -198,6 +198,8 @@ def _import_module(name: str) -> object:
         raise click.ClickException(msg) from exc
     except Exception as exc:
         msg = f"module {name} fails when it is imported: {_brief(exc)}"
+        if type(exc).__module__.startswith("django."):  # it is not set up
+            msg += f"; in a Django project, run it with manage.py pgqpy run {name}:…"
         raise click.ClickException(msg) from exc
 
 
@@ -222,7 +224,8 @@ def _suggest(module: object, base: type) -> str:
         for name, value in vars(module).items()
         if isinstance(value, type)
         and issubclass(value, base)
-        and value not in (base, *vars(consumers).values())
+        and value is not base
+        and not value.__module__.startswith("pgqpy.")
     ]
     return f"; it has {', '.join(names)}" if names else ""
 

@@ -144,12 +144,15 @@ ELSEWHERE = {
     "sqlalchemy": "pgqpy.sqlalchemy.emit(session, …) inserts an event (with asyncio aemit); a "
     "client takes session.connection().connection.driver_connection",
     "asyncpg": "await pgqpy.asyncpg.emit(connection, …) inserts an event",
+    "django": "pgqpy.django.emit(…) inserts an event; a client takes connection.connection, which "
+    "is None until the first query or connection.ensure_connection()",
 }
 
 
 def insert_with(connection: object) -> str | None:
     """Say which call takes a session or connection of another library; None: pgqpy has none."""
-    return ELSEWHERE.get(type(connection).__module__.partition(".")[0])
+    library = "django" if connection is None else type(connection).__module__
+    return ELSEWHERE.get(library.partition(".")[0])
 
 
 def check_encoding(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 INLINE = re.compile(r"`([^`]+)`")
-COMMAND = re.compile(r"\bpgqpy ([a-z][^|&;`#()]*)")
+COMMAND = re.compile(r"(?<!manage\.py )\bpgqpy ([a-z][^|&;`#()]*)")
 SETTING = re.compile(r"([a-z_]+) = \S.*")
 CLASSES = {f"docs/{it}.md" for it in ("consumers", "consumers-reference", "sharing")}
 

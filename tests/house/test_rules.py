@@ -23,6 +23,7 @@ SHORT = {
     "pgqpy/archive/errors.py": "commands import it without pyarrow",
     "tools/weight.py": "a count that make check prints",
     "pgqpy/pipeline/run.py": "the entry, which imports pyspark only when it runs",
+    "pgqpy/django/migrations/0001_schema_1.py": "a migration",
     "pgqpy/log_format.py": "shared by the ticker and pgqpy consumer run",
     "pgqpy/settings.py": "below all that have settings",
     "tools/postgres.py": "a script",

@@ -1,0 +1,1 @@
+"""Migrations that install and upgrade the schema pgq."""
