@@ -16,6 +16,7 @@ from textual.app import App
 from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.coordinate import Coordinate
+from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Static
 
@@ -119,8 +120,6 @@ SORTING = (
 class LiveScreen(Screen[None]):
     """A screen that shows the last snapshot, and its age while the database does not answer."""
 
-    _has_parts = False
-
     def compose(self) -> ComposeResult:
         """Put what all screens have around `parts`."""
         yield Static(id="head", markup=False)
@@ -142,7 +141,6 @@ class LiveScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show what is known already, and from now on the age of it."""
-        self._has_parts = True
         self.set_interval(1, self.show_answer)
         self.refresh_data()
 
@@ -151,12 +149,11 @@ class LiveScreen(Screen[None]):
         self.refresh_data()
 
     def refresh_data(self) -> None:
-        """Show the last snapshot, once the widgets are there."""
-        if not self._has_parts:
-            return
-        self.query_one("#head", Static).update(self.title_line(self.top.snapshot))
+        """Show the last snapshot, while the widgets are there: at the end they go first."""
         self.show_answer()
-        self.show(self.top.snapshot)
+        with suppress(NoMatches):
+            self.query_one("#head", Static).update(self.title_line(self.top.snapshot))
+            self.show(self.top.snapshot)
 
     def title_line(self, snapshot: Snapshot) -> str:
         """Return the first line."""
@@ -166,9 +163,9 @@ class LiveScreen(Screen[None]):
         """Say that the database does not answer, if so."""
         now = datetime.now(timezone.utc)
         line = answer_line(self.top.snapshot, now, self.top.pause + PATIENCE)
-        answer = self.query_one("#answer", Static)
-        answer.update(line or "")
-        answer.display = line is not None
+        for answer in self.query("#answer").results(Static):
+            answer.update(line or "")
+            answer.display = line is not None
 
     def action_sort(self, sort: str) -> None:
         """Sort queues and consumers."""

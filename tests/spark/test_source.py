@@ -195,7 +195,7 @@ def test_a_query_that_runs_sees_each_tick_and_has_its_consumer_alone(
     feed.insert("b", "c")
     eventually(lambda: seen() == [1, 2])
     assert lake() == ["a", "b", "c"]
-    latest = json.loads(started.lastProgress.sources[0].latestOffset)
+    latest = json.loads(started.lastProgress.sources[0].latestOffset)[QUEUE]
     assert (latest["events_behind"], latest["seconds_behind"]) == (0, 0.0)
     with pytest.raises(ConsumerRunning, match="stop it first, then call finish again"):
         finish(spark, checkpoint, dsn=feed.dsn)

@@ -15,7 +15,7 @@ import pgqpy
 from pgqpy import install
 from pgqpy.doctor import Finding
 from pgqpy.texts import size
-from pgqpy.top.app import LiveTable, Problems, Top
+from pgqpy.top.app import LiveTable, Top
 from pgqpy.top.lines import answer_line, fitting, problem_lines, text
 from pgqpy.watch import Count, NoAnswer, Snapshot, Watcher
 from tests.support.silent_proxy import SilentProxy
@@ -197,6 +197,14 @@ async def test_without_colours_the_chosen_row_is_reversed(
     assert "orders" in reversed_
 
 
+async def test_a_poll_that_ends_while_a_screen_has_no_widgets_is_harmless(
+    dsn: str, client: pgqpy.Client
+) -> None:
+    async with running(dsn) as (app, _):
+        await app.screen.query("*").remove()
+        app.show(app.snapshot)
+
+
 async def test_a_database_that_is_lost_shows_since_when_and_comes_back(
     own_server: EmbeddedServer,
 ) -> None:
@@ -232,10 +240,6 @@ async def test_a_server_that_hangs_keeps_neither_the_keys_nor_the_end(
                 await press(pilot, "q")
             assert app._poller._thread.is_alive()
         app._poller._thread.join()
-
-
-def test_a_look_that_ends_before_a_screen_has_its_widgets_is_harmless() -> None:
-    Problems().refresh_data()
 
 
 @pytest.mark.usefixtures("new_orders")
