@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from pgqpy.calls import Call, Payload
+    from pgqpy.calls.payload import Dataclass
     from pgqpy.calls.produce import EmitOptions
+    from pgqpy.typed_events import TypedEvent
 
 T = TypeVar("T")
 
@@ -32,8 +34,8 @@ _django_default = DjangoJSONEncoder().default
 
 
 def emit(
-    queue: str,
-    type: str | None,
+    queue: str | TypedEvent | Dataclass,
+    type: str | None = None,
     data: Payload = None,
     *,
     using: str | None = None,
@@ -41,10 +43,10 @@ def emit(
 ) -> int:
     """Insert one event over Django's connection, in its transaction; return the event's id.
 
-    `type`, `data` and the options are those of `Client.insert_event`; `key` is extra1. Lazy texts,
-    model instances (their pk) and what DjangoJSONEncoder knows have a form in JSON too. `using` is
-    an alias of DATABASES, in place of that of settings.PGQPY. An error undoes only the call: the
-    transaction goes on.
+    `queue` is a name, or a typed event and nothing but options. `type`, `data` and the options are
+    those of `Client.insert_event`; `key` is extra1. Lazy texts, model instances (their pk) and what
+    DjangoJSONEncoder knows have a form in JSON too. `using` is an alias of DATABASES, in place of
+    that of settings.PGQPY. An error undoes only the call: the transaction goes on.
 
     Raises what `Client.insert_event` raises.
 

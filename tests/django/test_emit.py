@@ -34,6 +34,15 @@ def test_an_event_commits_with_the_rows_of_its_transaction(connection: Any) -> N
     assert events(connection) == [("placed", f'{{"order":{order.pk}}}', "ann")]
 
 
+class Placed(pgqpy.TypedEvent, queue="orders", type="placed", key="customer"):
+    customer: str
+
+
+def test_a_typed_event_says_its_queue_type_and_key(connection: Any) -> None:
+    emit(Placed(customer="ann"))
+    assert events(connection) == [("placed", '{"customer":"ann"}', "ann")]
+
+
 def test_an_event_is_rolled_back_with_its_transaction(connection: Any) -> None:
     with pytest.raises(ZeroDivisionError), transaction.atomic():
         emit("orders", "placed")
