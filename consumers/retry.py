@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgqpy.consumers.connections import is_a
 
@@ -23,8 +23,8 @@ class Retry(Exception):
     """Raise it in process_event to retry the event, in process_batch to get the batch again.
 
     `after` is in seconds, or a timedelta. process_event's event waits in the retry queue. It is no
-    failure: a handler may raise it as often as it likes, with `max_attempts` until it has had the
-    event so often; then the event is dead. In process_batch of a plain consumer nothing counts.
+    failure, so it may be raised at any number of attempts. With `max_attempts`, the event becomes
+    dead when that attempt raises it. A plain consumer's process_batch ignores `max_attempts`.
 
         raise Retry(after=30, reason="the bank is closed", max_attempts=10)
     """
@@ -42,9 +42,8 @@ class Retry(Exception):
                 f"max_attempts is a number of attempts from 1 on, not {max_attempts!r}"
             )
         self.max_attempts = max_attempts
-        super().__init__(
-            self.after, reason, max_attempts
-        )  # another process makes it anew from these
+        # Another process makes it anew from these.
+        super().__init__(self.after, reason, max_attempts)
 
     def __str__(self) -> str:
         """Say when it comes again, and why."""
@@ -93,12 +92,16 @@ def backoff(
 def wanted_delay(error: BaseException) -> float | None:
     """Return the seconds that a handler's Retry asks for; None if it asks for none.
 
-    A subclass of Retry whose `after` is missing or wrong is a failure like any other exception.
+    A subclass of Retry whose `after` or `max_attempts` is missing or wrong is a failure like any
+    other exception.
     """
     if not is_a(error, Retry):
         return None
     try:
-        return seconds(error.after)  # type: ignore[attr-defined]  # of Retry
+        found: Any = error
+        if type(found.max_attempts) not in (int, type(None)):
+            return None
+        return seconds(found.after)
     except Exception:  # noqa: BLE001  # whatever a class of the application does there
         return None
 

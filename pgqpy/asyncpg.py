@@ -14,7 +14,7 @@ except ModuleNotFoundError:
 from pgqpy import calls
 from pgqpy.calls.bulk import Load
 from pgqpy.client._rows import in_lists_async
-from pgqpy.client.opening import insert_with
+from pgqpy.client.opening import call_for
 from pgqpy.sqlstates import translated
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ async def emit(
 ) -> int:
     """Insert one event in the connection's transaction, or alone; return the event's id.
 
-    `queue` is a name, or a typed event and nothing but options. `type`, `data` and the options are
-    those of `Client.insert_event`; `key` is extra1, and `json_default` converts what has no form in
-    JSON. An error undoes only the call: the transaction
-    goes on. Raises what `Client.insert_event` raises.
+    `queue` is a name, or a typed event, which leaves out `type`, `data` and `key`. `type`, `data`
+    and the options are those of `Client.insert_event`; `key` is extra1, and `json_default` converts
+    what has no form in JSON. An error undoes only the call: the transaction goes on. Raises what
+    `Client.insert_event` raises.
 
         async with connection.transaction():
             await emit(connection, "orders", "placed", {"order": 17}, key="ann")
@@ -91,8 +91,8 @@ async def emit_many(
 
 def _check(connection: object) -> None:
     if not isinstance(connection, (asyncpg.Connection, asyncpg.pool.PoolConnectionProxy)):
-        how = insert_with(connection) or "pgqpy.AsyncClient takes one of psycopg"
-        if isinstance(connection, asyncpg.Pool):
+        how = call_for(connection) or "pgqpy.AsyncClient takes one of psycopg"
+        if isinstance(connection, asyncpg.Pool) or connection is None:
             how = "async with pool.acquire() as connection"
         kind = type(connection).__name__
         raise TypeError(f"a connection of asyncpg is needed, not {kind}: {how}")

@@ -1,4 +1,4 @@
-"""For an application's tests: servers, databases, time that moves, and what was inserted."""
+"""Tools for an application's tests: servers, databases, earlier due times, inserted events."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ def new_database(server: str, template: str | None = None) -> Iterator[str]:
 
 
 def advance(dsn: str, **length: float) -> None:
-    """Let time pass in a test's database: `advance(dsn, hours=1)`, or other words of timedelta.
+    """Make all that waits in a test's database due earlier: `advance(dsn, hours=1)`.
 
-    Retries, delayed events and leases of receivers are due by so much earlier, and so are the ends
-    of dedup keys. The server's clock stays, and so does that of cron, and of processes that run.
+    These are retries, delayed events, leases, ends of dedup keys, and rates. `length` is in words
+    of timedelta. The server's clock, the times of events, cron and running processes do not change.
     """
     with connect(dsn) as client, client.transaction():
         for statement in ADVANCE:

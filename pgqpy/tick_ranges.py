@@ -142,7 +142,7 @@ def find_queues(client: Client, wanted: str) -> list[Queue]:
 
 
 def has_several(wanted: str) -> bool:
-    """Return whether a text is meant for several queues."""
+    """Return whether a text may mean several queues. One queue with just this name counts too."""
     return "," in wanted or has_pattern(wanted)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=type[Any])
 
+QUOTING = ("assertion_error", "union_tag_invalid", "value_error")  # errors whose text has values
 KIND = "__pgqpy_event__"  # the attribute of a class that holds its EventKind
 
 
 class TypedRow(NamedTuple):
-    """The fields of a typed event, for `insert_event` and what else inserts: key is extra1."""
+    """The arguments of `insert_event` for a typed event; `key` becomes extra1."""
 
     queue: str
     type: str
@@ -49,8 +51,13 @@ class EventKind:
             value = getattr(self, word)
             if not (isinstance(value, str) and value):
                 raise TypeError(f'{name} needs {word}="…": a text, not {value!r}')
-        known = {*vars(self.owner).get("__dataclass_fields__", ()), *dir(self.owner)}
+        known = {*vars(self.owner).get("__dataclass_fields__", ())}
         known.update(getattr(self.owner, "model_fields", ()))
+        known.update(
+            each
+            for each in dir(self.owner)
+            if isinstance(inspect.getattr_static(self.owner, each), (property, cached_property))
+        )
         if self.key is not None and self.key not in known:
             raise TypeError(f"{name} has no field {self.key!r} that could be its key")
 
@@ -75,8 +82,8 @@ class EventKind:
 class TypedEvent(BaseModel):
     """A pydantic model whose instances are events: `client.insert(Placed(customer="ann"))`.
 
-    A class names its queue and type, and the field that is the key, which is stored as extra1. The
-    queue may be named by a base class. Raises TypeError for a class that lacks one of them.
+    A class names its queue and its type; a base class may name the queue. `key` is the field that
+    is stored as extra1. Raises TypeError for a type without a queue, or a key that is no field.
 
         class Placed(pgqpy.TypedEvent, queue="orders", type="placed", key="customer"):
             customer: str
@@ -131,22 +138,25 @@ def kind_of(owner: type[Any]) -> EventKind:
     kind = vars(owner).get(KIND)
     if isinstance(kind, EventKind):
         return kind
-    what = "names no type" if issubclass(owner, TypedEvent) else "is no typed event"
-    how = f'class {owner.__name__}(pgqpy.TypedEvent, queue="…", type="…")'
-    raise TypeError(f"{owner.__name__} {what}: write {how}")
+    name = owner.__name__
+    if issubclass(owner, TypedEvent):
+        raise TypeError(f'{name} names no type: write class {name}(…, queue="…", type="…")')
+    how = "derive its class from pgqpy.TypedEvent, or mark a dataclass with @pgqpy.typed_event"
+    raise TypeError(f"{name} is no typed event: {how}")
 
 
 def row_of(event: object) -> TypedRow:
     """Return the fields of the event that stores a typed event.
 
-    It is written, read again and written: so its data is that of an instance that fits, also if its
-    fields were set later. Raises InvalidEvent if it does not fit, TypeError for another object.
+    The event is written as JSON and validated again, because its fields may have been set without
+    validation. Raises InvalidEvent if it does not fit, TypeError for another object.
     """
     kind = kind_of(type(event))
     name, adapter = kind.owner.__name__, kind.adapter
     try:
         text = adapter.dump_json(event, by_alias=True, warnings=False)
         valid = adapter.validate_json(text)
+        _refuse_lost_fields(kind.owner, valid)
         data = adapter.dump_python(valid, mode="json", by_alias=True)
         key = to_jsonable_python(getattr(valid, kind.key)) if kind.key else None
     except ValidationError as error:
@@ -158,9 +168,26 @@ def row_of(event: object) -> TypedRow:
     return TypedRow(kind.queue, kind.type, data, key)
 
 
+def _refuse_lost_fields(owner: type[Any], valid: Any) -> None:
+    """Raise InvalidEvent for a field that is written by one name and read by another.
+
+    It would get its default.
+    """
+    fields = getattr(owner, "model_fields", {}).items()
+    for name, field in fields:
+        if not field.exclude and name not in valid.model_fields_set:
+            why = "is written by one name and read by another: give it one alias"
+            raise InvalidEvent(f"{owner.__name__}: {name} {why}", field="data")
+
+
 def _problems(error: ValidationError) -> str:
-    """Say in one line what is wrong, without the values, which may be secret."""
+    """Say in one line what is wrong, without the values, which may be secret.
+
+    Validators of the application write texts of their own, and a tag is a value.
+    """
     found = error.errors(include_url=False, include_input=False, include_context=False)
     places = (".".join(map(str, each["loc"])) or "data" for each in found)
-    words = (" ".join(each["msg"].split()) for each in found)
+    words = (
+        each["type"] if each["type"] in QUOTING else " ".join(each["msg"].split()) for each in found
+    )
     return "; ".join(f"{place}: {text}" for place, text in zip(places, words, strict=True))

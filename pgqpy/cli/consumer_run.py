@@ -198,7 +198,8 @@ def _import_module(name: str) -> object:
         raise click.ClickException(msg) from exc
     except Exception as exc:
         msg = f"module {name} fails when it is imported: {_brief(exc)}"
-        if type(exc).__module__.startswith("django."):  # it is not set up
+        apps = getattr(sys.modules.get("django.apps"), "apps", None)
+        if type(exc).__module__.startswith("django.") and not getattr(apps, "ready", False):
             msg += f"; in a Django project, run it with manage.py pgqpy run {name}:…"
         raise click.ClickException(msg) from exc
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -140,7 +141,7 @@ def _unreadable(reason: str) -> str:
     )
 
 
-ELSEWHERE = {
+CALLS_OF_LIBRARIES = {
     "sqlalchemy": "pgqpy.sqlalchemy.emit(session, …) inserts an event (with asyncio aemit); a "
     "client takes session.connection().connection.driver_connection",
     "asyncpg": "await pgqpy.asyncpg.emit(connection, …) inserts an event",
@@ -149,10 +150,15 @@ ELSEWHERE = {
 }
 
 
-def insert_with(connection: object) -> str | None:
-    """Say which call takes a session or connection of another library; None: pgqpy has none."""
-    library = "django" if connection is None else type(connection).__module__
-    return ELSEWHERE.get(library.partition(".")[0])
+def call_for(connection: object) -> str | None:
+    """Say which call takes a session or connection of another library; None: pgqpy has none.
+
+    Django's connection is None before its first query.
+    """
+    library = type(connection).__module__.partition(".")[0]
+    if connection is None and "django" in sys.modules:
+        library = "django"
+    return CALLS_OF_LIBRARIES.get(library)
 
 
 def check_encoding(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:

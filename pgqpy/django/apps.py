@@ -48,7 +48,7 @@ def check_database(databases: Sequence[str] | None = None, **_: Any) -> list[Any
     """
     try:
         return list(_missing(alias_of())) if alias_of() in (databases or ()) else []
-    except (PgqError, DatabaseError, psycopg.Error):  # the next query tells it
+    except (PgqError, DatabaseError, psycopg.Error):  # a query will tell it
         return []
 
 

@@ -80,7 +80,7 @@ class DjangoConnection(HandlerConnection):
             return
         self.wrapper.run_on_commit = []
         self.wrapper.queries_log.clear()
-        close_old_connections()
+        _close_idle_connections()
         try:
             with super().transaction(*args, **keywords) as outer:
                 yield outer
@@ -91,7 +91,7 @@ class DjangoConnection(HandlerConnection):
                 except Exception:  # the events are done, whatever it raises
                     logger.exception("a function of on_commit() failed: %r", function)
         finally:
-            close_old_connections()
+            _close_idle_connections()
 
     def collided(self, error: BaseException) -> bool:
         """Say whether this connection's transaction collided, also if Django wrapped the error.
@@ -147,7 +147,7 @@ def _in_django(lent: Any) -> Iterator[None]:
     wrapper.connection, lent.kept_on_commit = lent, len(wrapper.run_on_commit)
     connections[alias] = wrapper
     try:
-        with wrapper.execute_wrapper(_note_collision), atomic(alias, savepoint=False):
+        with wrapper.execute_wrapper(_note_error), atomic(alias, savepoint=False):
             yield
             failed = lent.info.transaction_status == TransactionStatus.INERROR
             if failed or wrapper.get_rollback():
@@ -156,8 +156,8 @@ def _in_django(lent: Any) -> Iterator[None]:
         connections[alias] = before
 
 
-class _OnConsumer:
-    """What a DatabaseWrapper does otherwise on a consumer's connection."""
+class _NeverCloses:
+    """A DatabaseWrapper, but the consumer closes its connection."""
 
     def close(self) -> None:
         raise PgqError("the connection is the consumer's: do not close it in a handler")
@@ -170,13 +170,13 @@ def _new_wrapper(alias: str) -> Any:
     """Return a wrapper of the class that the project chose, without its pool."""
     usual = connections[alias]
     options = {**usual.settings_dict["OPTIONS"], "pool": None}
-    kind = type("DatabaseWrapper", (_OnConsumer, type(usual)), {})
+    kind = type("DatabaseWrapper", (_NeverCloses, type(usual)), {})
     wrapper = kind({**usual.settings_dict, "OPTIONS": options}, alias)
     wrapper.inc_thread_sharing()  # threads of a shared consumer use it in turn
     return wrapper
 
 
-def _note_collision(execute: Any, *args: Any) -> Any:
+def _note_error(execute: Any, *args: Any) -> Any:
     try:
         return execute(*args)
     except Error as error:
@@ -184,8 +184,8 @@ def _note_collision(execute: Any, *args: Any) -> Any:
         raise
 
 
-def close_old_connections() -> None:
-    """Close connections of other aliases as Django does between requests, but in atomic()."""
+def _close_idle_connections() -> None:
+    """Close connections as Django does between requests, but not those in atomic()."""
     reset_queries()
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:

@@ -43,10 +43,11 @@ def emit(
 ) -> int:
     """Insert one event over Django's connection, in its transaction; return the event's id.
 
-    `queue` is a name, or a typed event and nothing but options. `type`, `data` and the options are
-    those of `Client.insert_event`; `key` is extra1. Lazy texts, model instances (their pk) and what
-    DjangoJSONEncoder knows have a form in JSON too. `using` is an alias of DATABASES, in place of
-    that of settings.PGQPY. An error undoes only the call: the transaction goes on.
+    `queue` is a name, or a typed event, which leaves out `type`, `data` and `key`. `type`, `data`
+    and the options are those of `Client.insert_event`; `key` is extra1. Lazy texts, model instances
+    (their pk) and what DjangoJSONEncoder knows have a form in JSON too. `using` is an alias of
+    DATABASES, in place of that of settings.PGQPY. An error undoes only the call: the transaction
+    goes on.
 
     Raises what `Client.insert_event` raises.
 

@@ -51,7 +51,9 @@ def open_table(
         InvalidArgument: the place or the table does not fit the options.
     """
     module = table_module(options.format)
-    events = spark.createDataFrame([], SEVERAL_SCHEMA if options.has_several else EVENT_SCHEMA)
+    events = spark.createDataFrame(
+        [], SEVERAL_SCHEMA if tick_ranges.has_several(options.queue) else EVENT_SCHEMA
+    )
     empty = parse(events, schema, capture=options.capture)
     records = good_records(empty, capture=options.capture, rescue=options.rescue)
     wanted = _partition_by(options, records.columns)

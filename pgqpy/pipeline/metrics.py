@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -17,7 +18,9 @@ class PipelineMetrics:
         """Begin at 0."""
         self.registry = registry = CollectorRegistry()
         self._events = Counter("pgqpy_pipeline_events", "Events read.", registry=registry)
-        self._bad = Counter("pgqpy_pipeline_bad_events", "Of these bad ones.", registry=registry)
+        self._bad = Counter(
+            "pgqpy_pipeline_bad_events", "Events that became bad records.", registry=registry
+        )
         self._seconds = Counter(
             "pgqpy_pipeline_write_seconds", "Time for writing micro-batches.", registry=registry
         )
@@ -42,5 +45,4 @@ class PipelineMetrics:
         known = json.loads((progress and progress.sources[0].latestOffset) or "null") or {}
         for queue, at in known.items():
             for name, gauge in self._behind.items():
-                if at[name] is not None:
-                    gauge.labels(queue).set(at[name])
+                gauge.labels(queue).set(math.nan if at[name] is None else at[name])

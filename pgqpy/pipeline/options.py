@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.tick_ranges import has_several
 
 UNITS = {"ms": "milliseconds", "s": "seconds", "min": "minutes", "h": "hours"}
 INTERVAL = re.compile(r"(\d+) ?(ms|s|min|h)")
@@ -54,11 +53,6 @@ class PipelineOptions:
             raise refused(name, "it is for tables: --format delta or --format iceberg")
         if self.catalog is not None and self.format != "iceberg":
             raise refused("catalog", "it is for --format iceberg")
-
-    @property
-    def has_several(self) -> bool:
-        """Whether the queue is a list or ends with *."""
-        return has_several(self.queue)
 
     @property
     def is_table(self) -> bool:

@@ -30,6 +30,7 @@ from pgqpy.pipeline.progress import Progress, QueueMonitor
 from pgqpy.pipeline.records import EVENT_SCHEMA, SEVERAL_SCHEMA
 from pgqpy.pipeline.writer import MicroBatchWriter
 from pgqpy.spark import finish, register
+from pgqpy.tick_ranges import has_several
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -203,7 +204,7 @@ class _QueryRunner:
     def _start(
         self, writer: MicroBatchWriter, start: str | None, checkpoint: str
     ) -> StreamingQuery:
-        columns = SEVERAL_SCHEMA if self.options.has_several else EVENT_SCHEMA
+        columns = SEVERAL_SCHEMA if has_several(self.options.queue) else EVENT_SCHEMA
         reader = self.spark.readStream.format("pgq").schema(columns)
         if self.dsn is not None:  # an option is sent inside the tasks, which are never printed
             reader = reader.option("dsn", self.dsn)

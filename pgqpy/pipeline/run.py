@@ -6,7 +6,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pgqpy.errors import MissingExtra
-from pgqpy.pipeline.metrics import PipelineMetrics
 from pgqpy.pipeline.options import refused
 from pgqpy.spark.session import check_classic, check_java, check_packages
 
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
+    from pgqpy.pipeline.metrics import PipelineMetrics
     from pgqpy.pipeline.options import PipelineOptions
     from pgqpy.pipeline.tables import Orphans
 
@@ -31,7 +31,7 @@ def run_pipeline(
     options: PipelineOptions,
     dsn: str,
     say: Callable[[str], None],
-    metrics: PipelineMetrics | None = None,
+    metrics: PipelineMetrics,
 ) -> None:
     """Run a pipeline in the main thread until SIGTERM, SIGINT or, with `available_now`, its end.
 
@@ -60,7 +60,7 @@ def run_pipeline(
     check_java()
     from pgqpy.pipeline.query import run_query  # noqa: PLC0415  # pyspark is installed: checked
 
-    run_query(options, dsn, say, metrics or PipelineMetrics())
+    run_query(options, dsn, say, metrics)
 
 
 def clean_tables(options: PipelineOptions, older_than: timedelta, *, dry_run: bool) -> Orphans:

@@ -59,7 +59,7 @@ class PgqDataSource(DataSource):
         options = read_options(self.options)
         with connect(options.database, options.queue) as client:
             tick_ranges.find_queues(client, options.queue)
-        return whole_schema(several=options.has_several)
+        return whole_schema(several=tick_ranges.has_several(options.queue))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make the reader of `spark.read`."""

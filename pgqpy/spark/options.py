@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pgqpy.errors import InvalidArgument
 from pgqpy.spark.connections import Database
-from pgqpy.tick_ranges import has_several
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -183,11 +182,6 @@ class ReadOptions(NamedTuple):
     max_ticks: int | None
     min_partitions: int | None
     fail_on_data_loss: bool
-
-    @property
-    def has_several(self) -> bool:
-        """Whether the option queue is a list or ends with *."""
-        return has_several(self.queue)
 
 
 def read_options(spark_options: Mapping[str, str]) -> ReadOptions:

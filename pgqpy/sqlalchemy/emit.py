@@ -43,10 +43,10 @@ def emit(
 ) -> int:
     """Insert one event in the transaction of a session, or connection; return the event's id.
 
-    `queue` is a name, or a typed event and nothing but options. `type`, `data` and the options are
-    those of `Client.insert_event`; `key` is extra1, and `json_default` converts what has no form in
-    JSON. The driver is psycopg, psycopg2 or asyncpg. It
-    does not flush. An error undoes only the call: the transaction goes on.
+    `queue` is a name, or a typed event, which leaves out `type`, `data` and `key`. `type`, `data`
+    and the options are those of `Client.insert_event`; `key` is extra1, and `json_default` converts
+    what has no form in JSON. The driver is psycopg, psycopg2 or asyncpg. It does not flush. An
+    error undoes only the call: the transaction goes on.
 
     Raises what `Client.insert_event` raises, and WrongTransaction if the session is in autocommit.
 

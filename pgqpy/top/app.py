@@ -149,7 +149,7 @@ class LiveScreen(Screen[None]):
         self.refresh_data()
 
     def refresh_data(self) -> None:
-        """Show the last snapshot, while the widgets are there: at the end they go first."""
+        """Show the last snapshot. While a screen closes, its widgets are gone first."""
         self.show_answer()
         with suppress(NoMatches):
             self.query_one("#head", Static).update(self.title_line(self.top.snapshot))

@@ -43,7 +43,7 @@ def test_insert_reads_the_payload_from_stdin(run: Run, delivered: Delivered) -> 
     assert delivered() == [("placed", text, None)]
 
 
-def test_insert_with_a_key_that_is_taken_says_so(run: Run, delivered: Delivered) -> None:
+def test_call_for_a_key_that_is_taken_says_so(run: Run, delivered: Delivered) -> None:
     insert = ("event", "insert", "orders", "placed", "hello", "--dedup-key", "k")
     first, second = (run(*insert, "--dedup-for", "2h") for _ in range(2))
     assert (first.stdout, first.stderr) == ("1\n", "")
@@ -157,7 +157,7 @@ def test_a_payload_over_the_limit_is_named(run: Run, delivered: Delivered) -> No
     assert delivered() == []
 
 
-def test_insert_with_a_delay_or_a_time_is_listed_until_it_is_due(
+def test_call_for_a_delay_or_a_time_is_listed_until_it_is_due(
     run: Run, delivered: Delivered
 ) -> None:
     assert run("event", "insert", "orders", "placed", "b", "--delay", "2h").stdout == "1\n"

@@ -79,6 +79,23 @@ class Sized(TypedEvent, queue="orders", type="sized"):
     parts: list[float]
 
 
+class Renamed(TypedEvent, queue="orders", type="renamed"):
+    total: int = pydantic.Field(default=0, serialization_alias="sum")
+    left_out: int = pydantic.Field(default=0, exclude=True)
+
+
+class Card(TypedEvent, queue="orders", type="card"):
+    number: str
+
+    @pydantic.field_validator("number")
+    @classmethod
+    def check(cls, number: str) -> str:
+        """Quote the value, as one does."""
+        if not number.isdigit():
+            raise ValueError(f"{number} is no number of a card")
+        return number
+
+
 @pytest.mark.parametrize(
     ("event", "says"),
     [
@@ -86,6 +103,8 @@ class Sized(TypedEvent, queue="orders", type="sized"):
         (spoilt(PLACED.model_copy(), total=object()), "Placed cannot be written as JSON"),
         (spoilt(PLACED.model_copy(), total="much", customer=1), "Placed: customer: .*; total: "),
         (spoilt(Sized(parts=[]), parts=["a"]), r"Sized: parts\.0: Input should be a valid number"),
+        (Renamed(total=5), "Renamed: total is written by one name and read by another"),
+        (spoilt(Card(number="1"), number="geheim"), "^Card: number: value_error$"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(event: Any, says: str) -> None:
@@ -119,7 +138,7 @@ def made(*bases: type[Any], **keywords: Any) -> Callable[[], object]:
         (made(OfShop, typ="placed"), "Wrong has no keyword 'typ'"),
         (lambda: typed_event(queue="orders", type="a")(int), "int is no dataclass: write @typed"),
         (lambda: row_of(OfShop()), "OfShop names no type: write class OfShop"),
-        (lambda: row_of({"id": 1}), "dict is no typed event: write class dict"),
+        (lambda: row_of({"id": 1}), "dict is no typed event: derive its class"),
         (lambda: row_of(made(Placed)()), "is no typed event"),
         (lambda: row_of(Opaque(Unknown())), "Opaque is no typed event: Unable to generate"),
     ],

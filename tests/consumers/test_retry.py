@@ -72,16 +72,19 @@ def test_a_delay_that_makes_no_sense_is_refused(after):
         Retry(after=after)
 
 
-def test_a_retry_without_a_delay_is_a_failure():
+def test_a_retry_with_a_wrong_delay_or_number_of_attempts_is_a_failure():
     class Forgetful(Retry):
         def __init__(self):
             """Forget the delay."""
 
     late = Retry(after=1)
     late.after = -1
+    wrong = Retry(after=1)
+    wrong.max_attempts = "10"  # type: ignore[assignment]  # it is the mistake
     policy = RetryPolicy(max_retries=1, base=1)
     assert policy.delay(event(None), Forgetful(), most) == 1
     assert policy.delay(event(1), late) is None
+    assert policy.delay(event(1), wrong) is None
 
 
 def test_a_retry_comes_from_another_process_as_it_is():

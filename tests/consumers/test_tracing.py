@@ -10,7 +10,7 @@ from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 import pgqpy
 from pgqpy.otel import trace_consumer
 from tests.consumers.harness import CONSUMER, QUEUE, private
-from tests.consumers.traced import BATCH, INSERT, PROCESS, insert_with, run
+from tests.consumers.traced import BATCH, INSERT, PROCESS, call_for, run
 from tests.support.spans import attributes, links, parent, place
 from tests.support.waiting import eventually
 
@@ -53,7 +53,7 @@ def test_the_span_of_an_event_says_all_and_belongs_to_the_trace_of_its_insert(
 
 def test_the_three_times_add_up_to_the_time_from_insert_to_done(queue, make, spans):
     sql = queue.client.connection.execute
-    insert_with(queue, None)
+    call_for(queue, None)
     sql("update pgq.event_template set ev_time = now() - interval '5 hours'")
     sql("update pgq.tick set tick_time = tick_time - interval '2 hours'")
     inserted = sql("select extract(epoch from ev_time)::float8 from pgq.event_template").fetchone()
@@ -73,7 +73,7 @@ def test_a_batch_has_one_span_that_links_to_each_context_of_its_events_once(
 ):
     producer.insert_events(QUEUE, [("t", "a"), ("t", "b")])
     producer.insert_event(QUEUE, "t", "c")
-    insert_with(queue, None, "wrong")
+    call_for(queue, None, "wrong")
     run(make, spans, lambda event: None)
     (batch,), inserts = spans.wait(BATCH), spans.wait(INSERT, 2)
     assert links(batch) == [place(span.context) for span in inserts]

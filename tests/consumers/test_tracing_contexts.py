@@ -8,7 +8,7 @@ from typing import Any
 
 from pgqpy.otel import MOST_LINKS, trace_consumer
 from tests.consumers.harness import QUEUE
-from tests.consumers.traced import BATCH, PROCESS, SPAN, TRACE, VALID, insert_with, run
+from tests.consumers.traced import BATCH, PROCESS, SPAN, TRACE, VALID, call_for, run
 from tests.support.spans import attributes, links, parent, place
 
 WRONG = [
@@ -27,14 +27,14 @@ WRONG = [
 
 
 def test_without_parent_a_handler_begins_a_trace_of_its_own(queue, make, spans):
-    insert_with(queue, VALID)
+    call_for(queue, VALID)
     run(make, spans, lambda event: None, parent=False)
     (process,) = spans.wait(PROCESS)
     assert (parent(process), links(process)) == (None, [f"{TRACE}-{SPAN}"])
 
 
 def test_a_span_around_the_consumer_is_linked(queue, make, spans):
-    insert_with(queue, VALID)
+    call_for(queue, VALID)
     consumer: Any = make.consumer(lambda event: consumer.stop())
     trace_consumer(consumer, tracer_provider=spans.provider)
     with spans.tracer.start_as_current_span("around") as around:
@@ -47,7 +47,7 @@ def test_a_span_around_the_consumer_is_linked(queue, make, spans):
 
 def test_whatever_the_field_holds_each_event_is_handled(queue, make, spans, caplog):
     seen = []
-    insert_with(queue, None, *WRONG)
+    call_for(queue, None, *WRONG)
     run(make, spans, lambda event: seen.append(event.extra4))
     processes = spans.wait(PROCESS, len(WRONG) + 1)
     assert seen == [None, *WRONG]

@@ -22,7 +22,7 @@ def run(make: Any, spans: Spans, *handler: Any, parent: bool = True, **settings:
     return make.run(consumer)
 
 
-def insert_with(queue: Any, *contexts: str | None) -> None:
+def call_for(queue: Any, *contexts: str | None) -> None:
     """Insert an event with each of these contexts, and take a tick."""
     for context in contexts:
         queue.client.insert_event(QUEUE, "test", "secret", extra4=context)

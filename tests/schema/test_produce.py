@@ -33,7 +33,7 @@ def test_insert_into_no_queue_is_an_error(queue, sql):
         assert state(sql, RAW, name) == code
 
 
-def test_insert_without_any_queue_is_an_error(sql):
+def test_call_forout_any_queue_is_an_error(sql):
     assert state(sql, "select pgq.insert_event('q', 't', 'd')") == "PQ001"
 
 

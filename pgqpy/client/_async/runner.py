@@ -15,7 +15,7 @@ from psycopg.transaction import OutOfOrderTransactionNesting
 from pgqpy import calls, errors
 from pgqpy.client._rows import NullSafeListDumper, bounded, failed_call
 from pgqpy.client.exclusive import ENDED, Block, exclusive_async
-from pgqpy.client.opening import check_encoding, insert_with
+from pgqpy.client.opening import call_for, check_encoding
 from pgqpy.errors import InvalidArgument, PgqError
 from pgqpy.sqlstates import from_database
 
@@ -88,7 +88,7 @@ class AsyncCursors:
         """Take the connection as it is."""
         if not isinstance(connection, AsyncConnection):
             kind = type(connection).__name__
-            how = insert_with(connection) or "pgqpy.connect_async(dsn) opens one"
+            how = call_for(connection) or "pgqpy.connect_async(dsn) opens one"
             raise TypeError(f"a psycopg AsyncConnection is needed, not {kind}: {how}")
         self.connection = connection
         self.exclusive = exclusive_async(connection)

@@ -42,7 +42,7 @@ class QueueStream:
     """One of the queues of a stream: its subscription, and its newest tick as known."""
 
     def __init__(self, subscription: Subscription, name: str, stop_at: int | None) -> None:
-        """Take the queue's name; None: read without an end."""
+        """Take the tick where trigger availableNow ends, `stop_at`; None: there is no end."""
         self.subscription = subscription
         self.name = name
         self.newest: Offset | None = None

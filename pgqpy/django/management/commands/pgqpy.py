@@ -31,12 +31,12 @@ class Command(BaseCommand):
 
     def handle(self, *_: Any, what: str, rest: list[str], **__: Any) -> None:
         """Run it; the process ends with its exit code."""
+        if any(word.startswith("--worker") for word in rest):
+            raise CommandError("start manage.py pgqpy run several times, in place of --workers")
         try:
             dsn = "" if what == "run" else dsn_of(alias_of())  # a consumer knows its own alias
         except PgqError as error:
             raise CommandError(str(error)) from error
-        if "--workers" in rest:
-            raise CommandError("start manage.py pgqpy run several times, in place of --workers")
         words = ["--dsn", dsn, *COMMANDS[what], *(word for word in rest if word != "--reload")]
         if what == "run" and "--reload" in rest:
             autoreload.run_with_reloader(main, words)
