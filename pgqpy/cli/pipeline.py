@@ -80,7 +80,7 @@ def _interval(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 @click.option(
     "--checkpoint",
     metavar="DIR",
-    help="Spark's checkpoint, of a table's a temporary one.  [default: PATH/_checkpoint]",
+    help="Spark's checkpoint; temporary for tables.  [default: PATH/_checkpoint, for tables none]",
 )
 @click.option("--bad-to", metavar="DIR", help="Folder for bad records.  [default: PATH/_bad]")
 @click.option("--once", "available_now", is_flag=True, help="Write the available events, then end.")

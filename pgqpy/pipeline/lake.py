@@ -13,7 +13,15 @@ from pgqpy.errors import PgqError
 from pgqpy.pipeline.folders import find_later, join, read_text, remove
 from pgqpy.pipeline.options import refused
 from pgqpy.pipeline.progress import Counts
-from pgqpy.pipeline.records import BATCH, DATE, EVENT_SCHEMA, SEVERAL_SCHEMA, good_records, parse
+from pgqpy.pipeline.records import (
+    BATCH,
+    DATE,
+    EVENT_SCHEMA,
+    QUEUE,
+    SEVERAL_SCHEMA,
+    good_records,
+    parse,
+)
 from pgqpy.pipeline.tables import Orphans, check_columns, check_partition, clean, storable, total
 from pgqpy.pipeline.writer import MicroBatchWriter, dated
 from pgqpy.spark.finish import HEADER
@@ -40,6 +48,22 @@ class OffsetRefused(PgqError):
 def table_module(table_format: str) -> Any:
     """Return the module of a format, which has `find` and `create`."""
     return import_module(f"pgqpy.pipeline.{table_format}")
+
+
+def check_place(options: PipelineOptions) -> None:
+    """Refuse a wrong place, and a table that cannot tell queues apart, before Spark starts.
+
+    Raises:
+        InvalidArgument: the place or the table does not fit the options.
+    """
+    table: LakeTable | None = table_module(options.format).find(options)
+    if table is None or options.evolve or not tick_ranges.has_several(options.queue):
+        return
+    if QUEUE not in table.columns().names:
+        why = (
+            f"the table has no column {QUEUE}, because it began with one queue: --evolve add adds "
+        )
+        raise refused("queue", f"{why}it, and it is null in the rows that are there")
 
 
 def open_table(

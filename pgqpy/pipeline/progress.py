@@ -137,7 +137,8 @@ class Progress:
         age = self._monitor.age(ticks)
         lag = "" if age is None else f"  lag {age:.1f} s"
         rate = since.events / since.seconds if since.seconds else 0.0
-        counted = f"events {since.events:,}  bad {since.bad:,}  events/s {rate:,.0f}"
+        digits = 0 if rate >= 1 else 1
+        counted = f"events {since.events:,}  bad {since.bad:,}  events/s {rate:,.{digits}f}"
         self._say(f"{_named(ticks)}  {counted}{lag}")
 
 

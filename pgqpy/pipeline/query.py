@@ -25,7 +25,7 @@ from pgqpy.consumers.signals import stop_on_signals
 from pgqpy.errors import ConnectionFailed, PgqError
 from pgqpy.pipeline.folders import join, remove
 from pgqpy.pipeline.infer import find_schema
-from pgqpy.pipeline.lake import TableWriter, open_table, starting_offsets, table_module
+from pgqpy.pipeline.lake import TableWriter, check_place, open_table, starting_offsets
 from pgqpy.pipeline.progress import Progress, QueueMonitor
 from pgqpy.pipeline.records import EVENT_SCHEMA, SEVERAL_SCHEMA
 from pgqpy.pipeline.writer import MicroBatchWriter
@@ -118,7 +118,7 @@ def run_query(options: PipelineOptions, dsn: str, say: Say, metrics: PipelineMet
     with closing(QueueMonitor(dsn, options.queue)) as monitor:
         monitor.check()
         if options.is_table:
-            table_module(options.format).find(options)  # refuses a wrong place before Spark starts
+            check_place(options)
         try:
             with _session(options) as spark, _checkpoint(options, spark) as checkpoint:
                 _QueryRunner(options, dsn or None, spark, checkpoint, monitor, metrics, say).run()
