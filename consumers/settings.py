@@ -133,8 +133,8 @@ class BaseConsumer:
         for key, value in settings.items():
             check_known(cls, key)
             setattr(cls, key, value)
-        marked = any("_pgq_on" in getattr(each, "__dict__", ()) for each in vars(cls).values())
-        if marked or hasattr(cls, "_pgq_routes"):
+        members = (each for base in cls.__mro__ for each in vars(base).values())
+        if any("_pgq_on" in getattr(each, "__dict__", ()) for each in members):
             from pgqpy.consumers.typed import dispatch  # noqa: PLC0415  # pydantic takes 0.1 s
 
             dispatch(cls)

@@ -82,15 +82,15 @@ class on(Generic[E]):  # noqa: N801  # it is written as a decorator
 
 
 def dispatch(owner: type[BaseConsumer]) -> None:
-    """Let process_event of a class call the methods that `on` has marked, its own and inherited.
+    """Let process_event of a class call the methods that `on` has marked in it and all its bases.
 
     Raises TypeError for two methods of one type, and a method that cannot be a handler.
     """
-    marks = {name: getattr(each, "__dict__", {}) for name, each in vars(owner).items()}
-    own: dict[str, EventKind] = {name: each[MARK] for name, each in marks.items() if MARK in each}
-    inherited: dict[str, Route] = getattr(owner, ROUTES, {})
-    routes = {name: each for name, each in inherited.items() if each.method not in own}
-    for name, kind in own.items():
+    members = [member for base in reversed(owner.__mro__) for member in vars(base).items()]
+    found = ((name, getattr(each, "__dict__", {}).get(MARK)) for name, each in members)
+    marks: dict[str, EventKind] = {name: kind for name, kind in found if kind is not None}
+    routes: dict[str, Route] = {}
+    for name, kind in marks.items():
         if kind.type in routes:
             both = f"{routes[kind.type].method} and {name}"
             raise TypeError(f"{owner.__name__}.{both} are both for events of type {kind.type!r}")

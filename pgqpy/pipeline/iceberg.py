@@ -51,6 +51,7 @@ class Iceberg(LakeTable):
 
     def __init__(self, table: Table, consumer: str) -> None:
         self._table = table
+        self.name = ".".join(table.name())
         self._consumer = consumer
         self._property = f"pgqpy-offsets.{consumer}"
         self.location = re.sub(r"^s3://", "s3a://", table.location())  # as Spark calls it
@@ -142,7 +143,12 @@ def find(options: PipelineOptions) -> Iceberg | None:
     try:
         return Iceberg(catalog.load_table(name), options.consumer)
     except NoSuchTableError:
-        return None
+        pass
+    for other in find_all(options) if options.catalog is None else ():
+        if other.offsets():  # else this one would begin anew beside it
+            why = f"has the table {other.name} of consumer {options.consumer!r}, for other queues"
+            raise refused("to", f"{options.to} {why}: name its queues, or another --consumer")
+    return None
 
 
 def find_all(options: PipelineOptions) -> list[Iceberg]:

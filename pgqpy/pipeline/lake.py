@@ -218,8 +218,8 @@ class TableWriter(MicroBatchWriter):
 
 def _bad_folder(starts: Mapping[int, Offset], more: int = 0) -> str:
     """Return the name of the folder for the bad records of the micro-batch after the offsets."""
-    names = [quote(next(iter(starts.values())).consumer, safe=""), *map(str, starts)]
-    return f"{BATCH}={'-'.join(names)}-{total(starts) + more:08d}"
+    consumer = quote(next(iter(starts.values())).consumer, safe="")
+    return f"{BATCH}={consumer}-{'+'.join(map(str, starts))}-{total(starts) + more:08d}"
 
 
 def clean_all(options: PipelineOptions, older_than: timedelta, *, dry_run: bool) -> Orphans:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PAGE = "docs/spark.md"
 EXAMPLES = {name.name for name in files("examples/spark/*.py")}
-BY_THE_PAGE = {"read_lake.py", "spent.py"}
+BY_THE_PAGE = {"read_lake.py", "spent.py", "read_delta.py", "read_iceberg.py"}
 HERE = {"windowed_counts.py", "latest_state.py", "submit_pipeline.py"}
 # What the tutorial leaves behind: three orders, and a ticker that runs.
 BEFORE_SPARK = """

@@ -16,7 +16,7 @@ from tests.support.tree import ROOT, files
 LONGEST = 600  # lines
 SHORTEST = 40  # lines
 WIDEST = 100  # columns
-MODULES, LINES = 25, 4060  # that a plain consumer needs; 3,000 lines are wanted
+MODULES, LINES = 25, 4080  # that a plain consumer needs; 3,000 lines are wanted
 # Each with the reason why it is no part of a longer one.
 SHORT = {
     "consumers/for_tools.py": "what spark and archive may see of the consumers",

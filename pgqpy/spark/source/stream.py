@@ -150,6 +150,8 @@ class StreamReader(Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> Sequence[InputPartition]:
         """Split a micro-batch into partitions."""
         self._begun = True
+        if not self._streams:  # a restart plans the micro-batch that was pending
+            self._open(parse_offsets(end) | parse_offsets(start))
         first, last = self._known(start), self._known(end)
         moved = [number for number in first if first[number] != last.get(number)]
         for number in last:
@@ -182,7 +184,8 @@ class StreamReader(Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self.options
         with connect(options.database, options.queue) as client:
             found = tick_ranges.find_queues(client, options.queue)
-            check_names(found, options.start)
+            if not at:
+                check_names(found, options.start)
             for queue in found:
                 self._add(queue)
             self._find_at = time.monotonic() + POLL_INTERVAL

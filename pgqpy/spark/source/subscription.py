@@ -80,15 +80,16 @@ class Subscription:
     def begin(self, *, joins: bool = False) -> Offset:
         """Move the subscription to the start of a new query, and return that offset.
 
-        `joins`: the query runs already, with other queues. Then the start is the subscription, or
-        the first tick if the consumer is new.
+        `joins`: the query runs already, with other queues. Then the start is a tick that the
+        options name, else the subscription, or the first tick if the consumer is new.
 
         Raises:
             What `resolve_bound` raises; ConsumerRunning, also where the start is
             `subscription`, and another query may still need the events that it keeps.
         """
         bound = self._options.start
-        self._joins = joins or (bound is not None and not bound.covers(self._queue))
+        names_it = bound is not None and self._queue in (bound.ticks or ())
+        self._joins = not names_it and (joins or (bound is not None and bound.ticks is not None))
 
         def begin(client: Client) -> Offset:
             if self._joins or bound is None or bound.kind == "subscription":
@@ -159,7 +160,8 @@ class Subscription:
         """Return the partitions of a micro-batch."""
 
         def plan(client: Client) -> list[EventPartition]:
-            with tick_ranges.locked_queue(client, self._queue) as queue:
+            with tick_ranges.locked_queue(client, self._queue):
+                queue = self._find(client)
                 self._check_ticks(client, start, end)
                 first = start.tick
                 if first < queue.low_tick:
@@ -182,6 +184,7 @@ class Subscription:
         self.connection.call(advance)
 
     def _advance(self, client: Client, end: Offset) -> None:
+        self._find(client)  # another queue may have the name
         at = self._position(client).tick
         if at < end.tick:
             client.call(calls.ticks.advance_subscription(self._queue, self._consumer, at, end.tick))
@@ -240,10 +243,13 @@ class Subscription:
     def _find(self, client: Client) -> Queue:
         queue = tick_ranges.find_queue(client, self._queue)
         if self._queue_id not in (None, queue.id):
+            how = (
+                "start the query again: it goes on without the old one"
+                if tick_ranges.has_several(self._options.queue)
+                else "the checkpoint is not valid any more, start with a new checkpointLocation"
+            )
             raise QueueNotFound(
-                f"queue {self._queue!r} (option queue) was dropped and created again since the "
-                "checkpoint was written, so the checkpoint is not valid: start with a new "
-                "checkpointLocation",
+                f"queue {self._queue!r} (option queue) was dropped and created again: {how}",
                 queue=self._queue,
             )
         self._queue_id = queue.id
