@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -182,9 +182,9 @@ def test_tasks_of_celery_go_on_in_order_after_the_producers_switch(
     dsn: str, client: pgqpy.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done.clear()
-    task, shop = Task(), ModuleType("shop")
-    shop.app = type("App", (), {"tasks": {task.name: task}})  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "shop", shop)
+    task = Task()
+    app = SimpleNamespace(tasks={task.name: task})
+    monkeypatch.setitem(sys.modules, "shop", SimpleNamespace(app=app))
     switch: dict[str, Any] = {"__name__": "switch"}
     exec(CODE["switch.py"], switch)
     switch["send"](client, task, 1)
