@@ -28,7 +28,6 @@ class NoRedirects(HTTPRedirectHandler):
 
 
 OPENER = build_opener(NoRedirects)
-TIMEOUT = 10  # seconds for an answer
 
 
 class Webhook(pgqpy.TypedEvent, queue="webhooks", type="webhook", key="customer"):
@@ -50,11 +49,12 @@ class Sender(Consumer, queue="webhooks", name="sender", concurrency=8):
     def send(self, event: pgqpy.Event, webhook: Webhook) -> None:
         """Post one webhook."""
         headers = {"Content-Type": "application/json", "Webhook-Id": str(event.id)}
-        data = json.dumps(webhook.body).encode()
-        request = Request(str(webhook.url), data, headers)  # noqa: S310  # HttpUrl
+        request = Request(str(webhook.url), json.dumps(webhook.body).encode(), headers)  # noqa: S310  # HttpUrl
         try:
-            OPENER.open(request, timeout=TIMEOUT).close()
+            OPENER.open(request, timeout=10).close()  # seconds
         except (OSError, HTTPException) as error:
-            if isinstance(error, HTTPError) and error.code < HTTPStatus.INTERNAL_SERVER_ERROR:
-                raise
+            if isinstance(error, HTTPError):
+                error.close()
+                if error.code < HTTPStatus.INTERNAL_SERVER_ERROR:
+                    raise
             raise Retry(2 ** (event.retry or 0), str(error), max_attempts=10) from error
