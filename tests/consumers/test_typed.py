@@ -166,6 +166,33 @@ def test_process_event_gets_the_types_without_a_method():
 NAMES: Any = {"queue": QUEUE, "name": CONSUMER}
 
 
+def test_methods_of_mixins_and_of_several_bases_are_called():
+    class Paying:
+        @on(Paid)  # type: ignore[type-var]  # a mixin is no consumer yet
+        def paid(self, event, paid):
+            seen.append("mixin")
+
+    class Placing(Consumer):
+        @on(Placed)
+        def placed(self, event, placed):
+            seen.append("base")
+
+    class Both(Paying, Placing):
+        queue, name = QUEUE, CONSUMER
+
+    class Later(Placing, Paying):
+        queue, name = QUEUE, CONSUMER
+
+    for kind in (Both, Later):
+        seen.clear()
+        for event in (
+            pgqpy.Event.make("paid", {"amount": "1"}),
+            pgqpy.Event.make("placed", {"customer": "ann", "total": "1"}),
+        ):
+            kind("").process_event(event)
+        assert seen == ["mixin", "base"]
+
+
 def test_a_subclass_replaces_a_method():
     class Heir(Plain):
         def placed(self, event, placed):

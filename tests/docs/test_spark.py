@@ -125,7 +125,7 @@ def test_tables_happen_as_the_page_says(shell: SparkShell) -> None:
     page = "docs/lake.md"
     shell.prepare()
     for block in blocks(page, "python"):
-        (shell.folder / block.note).write_text(block.text)
+        (shell.folder / Path(block.note).name).write_text(block.text)
     for block in blocks(page, "console"):
         for step in steps(block):
             shell.tell(step.command, *step.shown)

@@ -108,6 +108,17 @@ def test_several_queues_are_in_one_table_and_one_that_is_created_later_from_its_
     assert sorted(bad.to_table(["ev_queue"]).column(0).to_pylist()) == ["old", "other"]
 
 
+def test_other_queues_are_never_a_second_table_in_the_same_folder(lake: Lake, feed: Feed) -> None:
+    feed.insert(data(1))
+    lake.write()
+    lake.queue = "orders,more"
+    Feed(feed.client, feed.dsn, "more")
+    result = lake.call()
+    assert result.exit_code == 2
+    why = {"delta": "--evolve add", "iceberg": "queues.orders of consumer 'pipeline'"}
+    assert why[lake.kind] in result.stderr
+
+
 def test_a_micro_batch_without_events_moves_the_offset_so_that_maintenance_loses_nothing(
     lake: Lake, feed: Feed
 ) -> None:

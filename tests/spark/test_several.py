@@ -147,6 +147,40 @@ def test_a_queue_joins_again_where_it_joined_if_the_driver_dies_before_it_is_wri
     assert again.datas() == ["first", "second"]
 
 
+def test_a_queue_that_joined_in_a_pending_micro_batch_may_be_dropped(feeds, client, shop, caplog):
+    stream = shop().begin()
+    Feed(client, feeds[SHOP].dsn, "shop.returns").insert("first")
+    feeds[SHOP].insert("second")
+    before, end = stream.offset, stream.latest()
+    stream.close()
+    client.drop_queue("shop.returns", force=True)
+    again = shop().resume(before)
+    assert datas(rows_of(again.reader, again.reader.partitions(before, end))) == ["second"]
+    assert "was dropped" in caplog.text
+
+
+def test_a_queue_joins_at_the_tick_that_the_options_name_also_where_it_was_read_before(feeds, shop):
+    crashed_query = shop(queue="shop.refunds", startingOffsets="earliest").begin()
+    crashed_query.run()
+    crashed_query.close()
+    offset = crashed(shop(queue=SHOP).begin())
+    named = {"shop.refunds": 1, "shop.gone": 5}
+    again = shop(startingOffsets=named).resume(offset)
+    assert again.run() == []
+    assert again.datas() == ["shop.refunds 1"]
+
+
+def test_a_queue_that_is_created_again_under_a_stream_is_no_end_of_it(feeds, client, shop):
+    stream = shop().begin()
+    client.drop_queue("shop.refunds", force=True)
+    new = Feed(client, feeds[SHOP].dsn, "shop.refunds")
+    new.insert("new")
+    with pytest.raises(QueueNotFound, match="start the query again"):
+        stream.run()
+    again = shop().resume(crashed(stream))
+    assert [again.datas(), again.datas()] == [[], ["new"]]
+
+
 def test_a_queue_that_was_dropped_is_left_out_and_one_that_is_not_named_is_refused(
     feeds, client, shop, caplog
 ):
