@@ -29,7 +29,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pgq_server(pytestconfig: pytest.Config) -> Iterator[str]:
     """Run a server, unless PGQPY_TEST_DSN or pgqpy_test_dsn names one; return a DSN of it."""
     if dsn := os.environ.get("PGQPY_TEST_DSN") or pytestconfig.getini(INI):
-        yield dsn
+        from psycopg.conninfo import conninfo_to_dict, make_conninfo  # noqa: PLC0415  # see above
+
+        named: dict[str, Any] = conninfo_to_dict(dsn)
+        password = named.pop("password", None)
+        with pytest.MonkeyPatch.context() as patch:
+            if password:  # pytest prints the DSN of a test that fails
+                patch.setenv("PGPASSWORD", password)
+                dsn = make_conninfo(**named)
+            yield dsn
         return
     from pgqpy.testing import embedded_server  # noqa: PLC0415  # see above
 

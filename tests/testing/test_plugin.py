@@ -24,14 +24,14 @@ def test_each_test_has_a_database_of_its_own(pgq_queue, emitted):
 """
 
 
-def run_pytest(folder: Path, *options: str, **environment: str) -> str:
+def run_pytest(folder: Path, *options: str, code: int = 0, **environment: str) -> str:
     (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n", encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:asyncio", *options]
     environment = {**os.environ, "PYTEST_ADDOPTS": "", "PGQPY_TEST_DSN": "", **environment}
     done = subprocess.run(
         command, cwd=folder, env=environment, check=False, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
 
 
@@ -44,6 +44,21 @@ def test_a_server_may_be_named(tmp_path: Path, server: Any, by: str) -> None:
     else:
         told = run_pytest(tmp_path, "-o", f"pgqpy_test_dsn={dsn}")
     assert "2 passed" in told
+
+
+def test_the_password_of_the_server_is_not_in_what_a_failing_test_prints(
+    tmp_path: Path, server: Any
+) -> None:
+    text = """
+import os
+def test(pgq_database):
+    assert (len(os.environ["PGPASSWORD"]), pgq_database) == 0
+"""
+    (tmp_path / "test_fails.py").write_text(text, encoding="utf-8")
+    told = run_pytest(tmp_path, code=1, PGQPY_TEST_DSN=f"{server.dsn()} password=geheim")
+    assert "(6, " in told
+    assert "dbname=" in told
+    assert "geheim" not in told
 
 
 def test_a_run_without_the_fixtures_imports_nothing_of_pgqpy(tmp_path: Path) -> None:
