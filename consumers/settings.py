@@ -74,6 +74,9 @@ class ConsumerSettings(TypedDict, total=False):
     signals: bool
 
 
+ON = "_pgq_on"  # the attribute of a method that `on` has marked: the EventKind it handles
+
+
 class BaseConsumer:
     """The settings of a consumer, as class attributes.
 
@@ -134,7 +137,7 @@ class BaseConsumer:
             check_known(cls, key)
             setattr(cls, key, value)
         members = (each for base in cls.__mro__ for each in vars(base).values())
-        if any("_pgq_on" in getattr(each, "__dict__", ()) for each in members):
+        if any(ON in getattr(each, "__dict__", ()) for each in members):
             from pgqpy.consumers.typed import dispatch  # noqa: PLC0415  # pydantic takes 0.1 s
 
             dispatch(cls)

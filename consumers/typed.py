@@ -6,7 +6,7 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
-from pgqpy.consumers.settings import check_callable
+from pgqpy.consumers.settings import ON, check_callable
 from pgqpy.typed_events import kind_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 E = TypeVar("E")
 
-MARK = "_pgq_on"  # the attribute of a method: the EventKind that it handles
 ROUTES = "_pgq_routes"  # the attribute of a class of consumers: its Route of each type
 
 
@@ -75,9 +74,9 @@ class on(Generic[E]):  # noqa: N801  # it is written as a decorator
 
     def __call__(self, method: Any) -> Any:
         """Mark the method: the class of the consumer looks for marks when it is made."""
-        if hasattr(method, MARK):
+        if hasattr(method, ON):
             raise TypeError(f"{method.__name__} has two @on: write a method for each")
-        setattr(method, MARK, self._kind)
+        setattr(method, ON, self._kind)
         return method
 
 
@@ -87,7 +86,7 @@ def dispatch(owner: type[BaseConsumer]) -> None:
     Raises TypeError for two methods of one type, and a method that cannot be a handler.
     """
     members = [member for base in reversed(owner.__mro__) for member in vars(base).items()]
-    found = ((name, getattr(each, "__dict__", {}).get(MARK)) for name, each in members)
+    found = ((name, getattr(each, "__dict__", {}).get(ON)) for name, each in members)
     marks: dict[str, EventKind] = {name: kind for name, kind in found if kind is not None}
     routes: dict[str, Route] = {}
     for name, kind in marks.items():

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import LiteralString
 
+    from pgqpy.client import Client
+
 __all__ = ["EmbeddedServer", "advance", "embedded_server", "emitted", "new_database"]
 
 T = TypeVar("T")
@@ -87,24 +89,34 @@ def emitted(dsn: str, what: str | type[Any]) -> list[Any]:
     Raises QueueNotFound.
     """
     if isinstance(what, str):
-        return _events(dsn, what)
+        with connect(dsn) as client:
+            return inserted_events(client, what)
     from pgqpy.typed_events import kind_of  # noqa: PLC0415  # pydantic takes 0.1 s
 
     kind = kind_of(what)
-    return [kind.read(event) for event in _events(dsn, kind.queue) if event.type == kind.type]
+    return [kind.read(event) for event in emitted(dsn, kind.queue) if event.type == kind.type]
 
 
-def _events(dsn: str, queue: str) -> list[Event]:
+def inserted_events(client: Client, queue: str) -> list[Event]:
+    """Return the events of a queue that the client's transaction sees, by their ids.
+
+    Delayed events and those without a tick are among them, retried copies are not. Raises
+    QueueNotFound.
+    """
     fields = sql.SQL(", ").join(sql.Identifier(f"ev_{name}") for name in Event._fields)
     select = sql.SQL(
         "select {0} from {1} where ev_owner is null union all "
         "select {0} from pgq.delayed_event where ev_queue = %s order by ev_id"
     )
-    with connect(dsn) as client:
-        execute = client.connection.execute
-        find = "select queue_id, queue_data_pfx from pgq.queue where queue_name = %s"
-        found = execute(find, [queue]).fetchone()
-        if found is None:
-            raise QueueNotFound(queue=queue)
-        table = sql.Identifier(*found[1].split("."))
-        return [Event._make(row) for row in execute(select.format(fields, table), [found[0]])]
+    queue_id, table = event_tables(client, queue)
+    rows = client.connection.execute(select.format(fields, table), [queue_id]).fetchall()
+    return [Event._make(row) for row in rows]
+
+
+def event_tables(client: Client, queue: str) -> tuple[int, sql.Identifier]:
+    """Return a queue's id, and the parent of its event tables. Raises QueueNotFound."""
+    find = "select queue_id, queue_data_pfx from pgq.queue where queue_name = %s"
+    found: Any = client.connection.execute(find, [queue]).fetchone()
+    if found is None:
+        raise QueueNotFound(queue=queue)
+    return found[0], sql.Identifier(*found[1].split("."))

@@ -43,6 +43,11 @@ class HandlerConnection(psycopg.Connection[Any]):
         error = getattr(error, "orig", error)  # SQLAlchemy wraps what psycopg raised
         return is_collision(error) and (self._failed() or error is self._collision)
 
+    def note(self, error: BaseException | None) -> None:
+        """Remember a collision: a rollback to a savepoint of another library hides it."""
+        if error is not None and is_collision(error):
+            self._collision = error
+
     def _failed(self) -> bool:
         return self.pgconn.transaction_status == TransactionStatus.INERROR
 

@@ -36,8 +36,7 @@ def add_cron(
 
     texts = (check.name("schedule", schedule), check.name("timezone", timezone))
     Schedule(*texts)
-    octets = payload.encode(fields, limit, default)
-    kind, data, *extras = (None if each is None else each.decode() for each in octets)
+    kind, data, *extras = payload.texts(fields, limit, default)
     sql = """
         select pgq.add_cron(%s::text, %s::text, %s::text, %s::text, %s::text, %s::text, %s::text,
                             %s::text, %s::text, %s::text, %s::text)"""

@@ -290,3 +290,10 @@ def encode(
 
 def _invalid(field: str, reason: str) -> InvalidEvent:
     return InvalidEvent(f"{field} {reason}", field=field)
+
+
+def texts(
+    fields: Iterable[Any], limit: int = PAYLOAD_LIMIT, default: Default | None = None
+) -> list[str | None]:
+    """Return an event's fields as `encode` does, but as text."""
+    return [None if each is None else each.decode() for each in encode(fields, limit, default)]

@@ -22,7 +22,7 @@ from pgqpy.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from datetime import timedelta
 
     from pgqpy.calls._call import Row
@@ -37,7 +37,7 @@ def insert_event(
     queue: str, *fields: Payload, limit: int, default: Default | None = None
 ) -> Call[int]:
     """Insert one event, of a type, data and four extras; return its id."""
-    params = (check.name("queue", queue), *_texts(fields, limit, default))
+    params = (check.name("queue", queue), *payload.texts(fields, limit, default))
     sql = """
         select pgq.insert_event(%s::text, %s::text, %s::text,
                                 %s::text, %s::text, %s::text, %s::text)"""
@@ -65,7 +65,7 @@ def insert_event_once(
         check.name("dedup_key", dedup_key),
         check.required_interval("dedup_for", dedup_for),
         *time_and_delay(due),
-        *_texts(fields, limit, default),
+        *payload.texts(fields, limit, default),
     )
     sql = """
         select ev_id, is_new
@@ -81,12 +81,6 @@ def insert_event_once(
 def _inserted(rows: list[Row]) -> InsertedOnce:
     """Read the one row."""
     return InsertedOnce(*rows[0])
-
-
-def _texts(fields: Iterable[Payload], limit: int, default: Default | None) -> Iterator[str | None]:
-    """Return an event's fields as they are stored."""
-    octets = payload.encode(fields, limit, default)
-    return (None if each is None else each.decode() for each in octets)
 
 
 def insert_one(
@@ -263,8 +257,7 @@ def insert_event_at(
     default: Default | None = None,
 ) -> Call[int]:
     """Insert one event that is due at a time, or after a delay by the server's clock."""
-    octets = payload.encode(fields, limit, default)
-    texts = (None if each is None else each.decode() for each in octets)
+    texts = payload.texts(fields, limit, default)
     sql = """
         select pgq.insert_event_at(
             %s::text, coalesce(%s::timestamptz,

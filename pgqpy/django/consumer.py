@@ -49,7 +49,6 @@ class DjangoConnection(HandlerConnection):
     alias: str
     wrapper: Any  # a DatabaseWrapper
     kept_on_commit = 0  # functions that on_commit() got before the last event
-    noted: BaseException | None = None  # the last error of the server
 
     @classmethod
     def connect(cls, conninfo: str = "", **keywords: Any) -> Self:
@@ -99,10 +98,7 @@ class DjangoConnection(HandlerConnection):
         It is asked whenever a handler has failed: what that gave to on_commit() is forgotten.
         """
         del self.wrapper.run_on_commit[self.kept_on_commit :]
-        cause = error.__cause__ if isinstance(error, Error) else None
-        if cause is self.noted:
-            self._collision = cause  # atomic() may have rolled it back to a savepoint
-        return super().collided(cause or error)
+        return super().collided((error.__cause__ if isinstance(error, Error) else None) or error)
 
 
 class Consumer(RunnableConsumer):
@@ -180,7 +176,7 @@ def _note_error(execute: Any, *args: Any) -> Any:
     try:
         return execute(*args)
     except Error as error:
-        args[-1]["connection"].connection.noted = error.__cause__
+        args[-1]["connection"].connection.note(error.__cause__)
         raise
 
 

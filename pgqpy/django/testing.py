@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.db import connections
 from psycopg import sql
 
 from pgqpy.django.database import alias_of, client_of
-from pgqpy.records import Event
+from pgqpy.testing import event_tables, inserted_events
 
 if TYPE_CHECKING:
-    from pgqpy import Client
+    from pgqpy import Client, Event
 
 
-# By the parent of the queue's tables: a consumer would need a commit and a tick. What has an owner
-# is a retried copy.
-EMITTED = sql.SQL("""
-    select ev_id, ev_time, ev_txid, null, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3,
-           ev_extra4
-      from {} where ev_owner is null order by ev_id""")
 FORGET = """
     with q as (select queue_id from pgq.queue where queue_name = %s),
          keys as (delete from pgq.dedup_key using q where dedup_queue = queue_id)
@@ -31,11 +25,7 @@ def emitted(queue: str, type: str | None = None, *, using: str | None = None) ->
 
     Those that are not committed yet, and delayed ones, are among them.
     """
-    client = client_of(alias_of(using))
-    delayed = client.get_delayed_events(queue)  # raises QueueNotFound
-    rows = client.connection.execute(EMITTED.format(_tables(client, queue))).fetchall()
-    events = [Event(*row) for row in rows]
-    events += [Event(*each[1:4], None, *each[4:]) for each in delayed]
+    events = inserted_events(client_of(alias_of(using)), queue)
     return [event for event in events if type in (None, event.type)]
 
 
@@ -60,13 +50,6 @@ class EventTestMixin:
         return chosen
 
 
-def _tables(client: Client, queue: str) -> sql.Composable:
-    """Return the parent of a queue's event tables."""
-    query = "select queue_data_pfx from pgq.queue where queue_name = %s"
-    row: Any = client.connection.execute(query, [queue]).fetchone()
-    return sql.Identifier(*row[0].split("."))
-
-
 def _empty(client: Client) -> None:
     """Remove all events, also those that wait for a consumer."""
     for info in client.get_queue_info():
@@ -75,5 +58,5 @@ def _empty(client: Client) -> None:
         for consumer in client.get_consumer_info(queue):
             client.seek_consumer(queue, consumer.consumer_name, "end", discard=True)
             client.delete_dead_events(queue, consumer.consumer_name)
-        client.connection.execute(sql.SQL("truncate {}").format(_tables(client, queue)))
+        client.connection.execute(sql.SQL("truncate {}").format(event_tables(client, queue)[1]))
         client.connection.execute(FORGET, [queue])

@@ -60,8 +60,7 @@ class Event(NamedTuple):
         """
         from pgqpy.calls import payload  # noqa: PLC0415  # for tests only
 
-        octets = payload.encode((type, data, extra1, extra2, extra3, extra4))
-        fields = [None if each is None else each.decode() for each in octets]
+        fields = payload.texts((type, data, extra1, extra2, extra3, extra4))
         return cls(id, time or datetime.now(timezone.utc), txid, retry, *fields)
 
     def json(self) -> Any:  # any JSON value

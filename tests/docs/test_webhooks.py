@@ -83,7 +83,11 @@ def test_a_killed_worker_loses_nothing_and_repeats_only_what_it_had(
     query = client.connection.execute
     eventually(lambda: query("select count(*) from pgq.holder").fetchone() == (4,), 60)
     port = receiver.server_port
-    ids = {(who, n): client.insert(webhook(who, n, port)) for n in range(EACH) for who in CUSTOMERS}
+    ids = {
+        (customer, n): client.insert(webhook(customer, n, port))
+        for n in range(EACH)
+        for customer in CUSTOMERS
+    }
     waiting = ids["ann", 7]
     eventually(lambda: ("ann", 7, waiting) in receiver.arrived)
     holder, pid = query(HOLDER, [waiting]).fetchone()
@@ -97,7 +101,7 @@ def test_a_killed_worker_loses_nothing_and_repeats_only_what_it_had(
     assert {*times} == {*ids.values()}
     assert waiting in {event for event, count in times.items() if count > 1} <= held
     for customer in CUSTOMERS:
-        numbers = dict.fromkeys(n for who, n, _ in receiver.arrived if who == customer)
+        numbers = dict.fromkeys(n for name, n, _ in receiver.arrived if name == customer)
         assert [*numbers] == [*range(EACH)]
 
 
@@ -113,7 +117,7 @@ def test_a_refused_webhook_is_dead_and_a_failed_one_comes_again_before_later_one
         client.insert(webhook("kim", 1, closed.getsockname()[1]))
         sender = EXAMPLE["Sender"](dsn)
         assert sender.drain() == (2, 2, 2)  # handled, retried, dead
-        assert [n for who, n, _ in receiver.arrived if who == "ann"] == [1]
+        assert [n for name, n, _ in receiver.arrived if name == "ann"] == [1]
         advance(dsn, hours=1)
         assert sender.drain() == (2, 1, 0)
-    assert [n for who, n, _ in receiver.arrived if who == "ann"] == [1, 1, 2]
+    assert [n for name, n, _ in receiver.arrived if name == "ann"] == [1, 1, 2]

@@ -17,7 +17,7 @@ from pgqpy.errors import (
     QueueNotFound,
     RangeExpired,
 )
-from pgqpy.spark.options import Offset
+from pgqpy.spark.options import Bound, Offset
 from pgqpy.spark.source.bounds import no_tick, resolve_bound
 from pgqpy.spark.source.driver_connection import DriverConnection
 from pgqpy.spark.source.partitions import plan_partitions
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pgqpy.client import Client
-    from pgqpy.spark.options import Bound, ReadOptions
+    from pgqpy.spark.options import ReadOptions
     from pgqpy.spark.source.partitions import EventPartition
     from pgqpy.tick_ranges import Position, Queue
 
@@ -87,12 +87,11 @@ class Subscription:
             What `resolve_bound` raises; ConsumerRunning, also where the start is
             `subscription`, and another query may still need the events that it keeps.
         """
-        bound = self._options.start
-        names_it = bound is not None and self._queue in (bound.ticks or ())
-        self._joins = not names_it and (joins or (bound is not None and bound.ticks is not None))
+        bound = self._options.start or Bound("subscription")
+        self._joins = not bound.covers(self._queue) or (joins and bound.ticks is None)
 
         def begin(client: Client) -> Offset:
-            if self._joins or bound is None or bound.kind == "subscription":
+            if self._joins or bound.kind == "subscription":
                 tick = self._position_for_new_query(client).tick
                 if self._is_new and not self._joins:
                     self._warn_of_earlier_events(client, tick)

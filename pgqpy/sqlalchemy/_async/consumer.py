@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.consumers.for_tools import AsyncLentConnection, AsyncRunnableConsumer, is_collision
+from pgqpy.consumers.for_tools import AsyncLentConnection, AsyncRunnableConsumer
 from pgqpy.sqlalchemy.engines import AsyncEngine, AsyncSession, lent, new_engine_async
 
 if TYPE_CHECKING:
@@ -34,11 +34,6 @@ class AsyncJoinedConnection(AsyncLentConnection):
 
     async def close(self) -> None:
         """Do nothing: the consumer goes on with it."""
-
-    def note(self, error: BaseException) -> None:
-        """Remember a collision, which a rollback to a savepoint hides from the consumer."""
-        if is_collision(error):
-            self._collision = error
 
     def add_notice_handler(self, callback: object) -> None:
         """Do nothing: an engine adds one for each call, and they would add up."""

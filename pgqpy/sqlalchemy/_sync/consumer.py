@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.consumers.for_tools import LentConnection, RunnableConsumer, is_collision
+from pgqpy.consumers.for_tools import LentConnection, RunnableConsumer
 from pgqpy.sqlalchemy.engines import Engine, Session, lent, new_engine
 
 if TYPE_CHECKING:
@@ -34,11 +34,6 @@ class JoinedConnection(LentConnection):
 
     def close(self) -> None:
         """Do nothing: the consumer goes on with it."""
-
-    def note(self, error: BaseException) -> None:
-        """Remember a collision, which a rollback to a savepoint hides from the consumer."""
-        if is_collision(error):
-            self._collision = error
 
     def add_notice_handler(self, callback: object) -> None:
         """Do nothing: an engine adds one for each call, and they would add up."""
